@@ -9,7 +9,7 @@ its proof from it. The coach of all is the larger model, which is a weak one. Th
 seen by no system, and scored by one scorer outside of all (benchmarks/parts/public_tasks/data.py).
 
 A run takes minutes to an hour, so each goes into a journal when it ends, and the next start goes on
-from there: first the source, then ours, then the peers, data set by data set. Run alone on the
+from there: first the source, then ours, then the peers, dataset by dataset. Run alone on the
 machine. Without --data nothing is run. The last line of stdout is one JSON object of all that the
 journal has for these calls and models:
 

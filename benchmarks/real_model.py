@@ -3,9 +3,9 @@
     python benchmarks/real_model.py [--quick] [--seeds N] [--only letters,words]
 
 The agent of `examples/letter_names` asks SmolLM2-135M (extra `local`), with a question for each
-data set as its instruction. `ratchet improve` then has the algorithm `auto`, which works with
+dataset as its instruction. `ratchet improve` then has the algorithm `auto`, which works with
 examples in the prompt (FewShot) and with sampling (Tune): there is no coach, for the small model is
-none. It is proved on tasks that learning never saw. Nobody made these data sets up for this:
+none. It is proved on tasks that learning never saw. Nobody made these datasets up for this:
 
 - letters: Latin letters with marks, by their names in Python's Unicode database
 - zones: time zones of the system, and the part of the world in each one's name
@@ -49,7 +49,7 @@ from ratchet.cli.demo import example_folder
 Pairs = list[tuple[str, str]]
 
 MAX_TASKS = 300
-"""Of a data set; a larger one is sampled, always in the same way."""
+"""Of a dataset; a larger one is sampled, always in the same way."""
 
 
 QUICK_TASKS = 100
@@ -73,7 +73,7 @@ def zones() -> Pairs:
 def words() -> Pairs:
     spec = find_spec("vaderSentiment")
     if spec is None or not spec.submodule_search_locations:
-        sys.exit("The data set words needs a package: pip install vaderSentiment")
+        sys.exit("The dataset words needs a package: pip install vaderSentiment")
     path = Path(spec.submodule_search_locations[0]) / "vader_lexicon.txt"
     rated = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
     found = {  # some words are rated twice
@@ -171,15 +171,15 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="one data set, one seed, for CI")
+    parser.add_argument("--quick", action="store_true", help="one dataset, one seed, for CI")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--rollouts", type=int, help=f"{ROLLOUTS} unless --quick")
-    parser.add_argument("--only", default=",".join(DATASETS), help="data sets, by comma")
+    parser.add_argument("--only", default=",".join(DATASETS), help="datasets, by comma")
     given = parser.parse_args()
     names = given.only.split(",")
     for name in names:
         if name not in DATASETS:
-            parser.error(f"There is no data set {name!r}; there are {', '.join(DATASETS)}.")
+            parser.error(f"There is no dataset {name!r}; there are {', '.join(DATASETS)}.")
     names = names[:1] if given.quick else names
     seeds = range(1 if given.quick else given.seeds)
     rollouts = given.rollouts or (80 if given.quick else ROLLOUTS)

@@ -2,7 +2,7 @@
 
 import type { AttributeValue } from "@opentelemetry/api";
 
-/** Most characters of one captured value. */
+/** Maximum length of a captured value, in characters. */
 export const CAPTURE_LIMIT = 16_384;
 
 const MAX_DEPTH = 60;

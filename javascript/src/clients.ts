@@ -39,7 +39,7 @@ interface Events {
   readonly controller?: AbortController;
 }
 
-/** Most models of a client of which it is remembered whether they report the usage of streams. */
+/** Maximum number of a client's models for which it is remembered whether streams report usage. */
 const MAX_MODELS = 1_000;
 
 const OBSERVED = Symbol.for("ratchet.observed");

@@ -10,7 +10,7 @@ const EXIT_MS = 2_000;
 /** Signals that end a process that does not handle them, and that people send to end it. */
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-/** Most bytes of an answer that are read at the end. */
+/** How many bytes of an answer are read at exit. */
 const ANSWER_BYTES = 2_048;
 
 /**

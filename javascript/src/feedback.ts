@@ -109,7 +109,7 @@ function itemOf(given: Statement): Record<string, unknown> {
 function statementOf(given: Statement): [kind: string, value: number | undefined, content?: unknown] {
   const ways = ["thumbs", "rating", "correction", "preference", "signal"] as const;
   const said = ways.filter((way) => given[way] !== undefined);
-  if (said.length > 1) throw new RatchetError(`It is either ${said.join(" or ")}; give each in a call of its own.`);
+  if (said.length > 1) throw new RatchetError(`One call takes only one of ${said.join(", ")}. Make a call for each.`);
   const { value, thumbs, rating, preference } = given;
   switch (said[0]) {
     case undefined:
@@ -119,7 +119,7 @@ function statementOf(given: Statement): [kind: string, value: number | undefined
       return ["thumbs", thumbs === "up" || thumbs === true ? 1 : 0];
     case "rating": {
       const [worst, best] = given.scale ?? [0, 1];
-      if (worst === best) throw new RatchetError(`The scale [${worst}, ${best}] has no two ends.`);
+      if (worst === best) throw new RatchetError(`The scale [${worst}, ${best}] is not two different numbers.`);
       return ["rating", ((rating as number) - worst) / (best - worst)];
     }
     case "preference":

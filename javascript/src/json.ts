@@ -4,10 +4,10 @@ import { shorten } from "./capture";
 
 export type Json = Record<string, unknown>;
 
-/** Most characters of one text. */
+/** Maximum length of a text, in characters. */
 export const TEXT_LIMIT = 65_536;
 
-/** Most entries of a list that grows. */
+/** Maximum number of entries of a list that grows. */
 export const MAX_ITEMS = 1_000;
 
 /** The value if it is an object, else an empty one. */
@@ -35,7 +35,7 @@ export class GrowingText {
   #text = "";
   #size = 0;
 
-  /** Appends a piece; anything but a text is ignored. */
+  /** Appends a piece; anything but a string is ignored. */
   add(piece: unknown): void {
     if (typeof piece !== "string") return;
     if (this.#text.length < TEXT_LIMIT) this.#text += piece.slice(0, TEXT_LIMIT - this.#text.length);

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { templateOf, type Resources } from "./resources";
 import { foreignTo, type Template } from "./template";
 
-/** Most prompts of which it is told. */
+/** Maximum number of prompts that are reported. */
 const MOST_TOLD = 200;
 
 const declared = new Map<string, Template>();

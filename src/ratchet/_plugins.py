@@ -1,4 +1,4 @@
-"""Plug-ins: what installed packages add to the house, by entry points."""
+"""Plug-ins: what installed packages add to Ratchet, by entry points."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _content_of(file: Any, mode: Any) -> bytes | None:
     try:
         path = os.fspath(file)
         path = os.fsdecode(path)
-        # A link may have another name than the file.
+        # A link's name may differ from the file's.
         if os.path.basename(path) not in _names and not os.path.islink(path):
             return None
         return _contents.get(os.path.realpath(path))

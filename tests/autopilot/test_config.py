@@ -161,8 +161,8 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
         ("command = 'ask'\nstdin = '{input} {'", "stdin has a single brace beside a placeholder"),
         ("command = 'ask'\noutput = 'first_line'", 'output should be "last_line" or "file:PATH"'),
         ("command = 'ask'\noutput = 'file:../a'", "a path below ratchet.toml"),
-        ("command = 'ask'\nbody = '{}'", "body belongs to an agent with url"),
-        ("url = 'http://a/b'\nstdin = 'x'", "stdin belongs to an agent with command"),
+        ("command = 'ask'\nbody = '{}'", "body needs url under [agent]"),
+        ("url = 'http://a/b'\nstdin = 'x'", "stdin needs command under [agent]"),
         ("url = 'http://a/b'\nserve = 'npm start'", "serve starts a service on this machine"),
         (
             "url = 'http://[::1]:1/b'\nserve = 'run {input}'",
@@ -173,14 +173,14 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
             "url = 'http://a/b'\nbody = '[\"{input} {x}\"]'",
             "body has {x}, which is not a placeholder",
         ),
-        ("entry = 'a:b'\noutput = 'x'", "output belongs to an agent with command or url"),
+        ("entry = 'a:b'\noutput = 'x'", "output needs command or url under [agent]"),
         (
             "entry = 'a:b'\n[agent.arguments]\nq = ['{inputs}']",
             "arguments has {inputs}, which is no",
         ),
         (
             "url = 'http://a/b'\n[agent.construct]\nq = 1",
-            "construct belongs to an agent with entry",
+            "construct needs entry under [agent]",
         ),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_correction_changes_one_answer_and_leaves_a_trace(frozen: Freeze) -> N
     [
         ("f9", "other", "It was wrong.", "no task 'f9'; it has 'f0'"),
         ("f1", "right", "It was wrong.", "expects that answer already"),
-        ("f1", "other", " ", "needs who makes it and why"),
+        ("f1", "other", " ", "must say who makes it and why"),
     ],
 )
 def test_a_correction_of_nothing_or_for_no_reason_is_refused(
@@ -129,7 +129,7 @@ def test_frozen_tasks_are_train_tasks_whatever_split_they_had(frozen: Freeze, lo
     assert guarded.splits == {"a": "train", "b": "train", "c": "test"}
     assert (
         guarded.reason
-        == "2 tasks of val and test are moved to train, because a frozen set has them."
+        == "2 tasks of val and test are moved to train, because a frozen set contains them."
     )
     assert roles.of(tasks) == {"a": "train", "b": "train"}
     assert without_learned(dataset, TaskRoles(local, lambda: "another")) == dataset

@@ -307,14 +307,14 @@ def test_the_worst_sets_that_the_draws_can_hold_are_chosen_and_the_others_are_na
     assert [planned.title for planned in guards.plan.sets] == ["0", "1", "2"]
     assert guards.plan.draws <= 72
     assert guards.plan.sets[0].margin <= 0.4
-    assert "; 7 are left out, since 72 draws hold no more: '3', '4'" in guards.sentences[0]
+    assert "; 7 are left out, since 72 draws are too few for them: '3', '4'" in guards.sentences[0]
 
 
 def test_a_proof_too_small_for_any_set_says_so_and_what_is_enough() -> None:
     guards = choose_guards([frozen_set("dates")], alpha=0.05, answered=False, draws=12)
     assert guards.plan is None
-    assert guards.sentences[0].startswith("No frozen set guards this proof ('dates'): 12 draws")
-    assert "30 runs are enough for one set" in guards.sentences[0]
+    assert guards.sentences[0].startswith("No frozen set guards this proof ('dates'): it runs each")
+    assert "30 would be enough for one set" in guards.sentences[0]
 
 
 def test_a_set_without_expected_answers_is_left_out_where_the_objective_needs_them() -> None:

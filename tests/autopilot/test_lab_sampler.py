@@ -155,5 +155,5 @@ def test_a_version_of_the_weights_is_a_candidate_that_is_served(tmp_path: Path) 
 
 def test_rollouts_without_tokens_are_refused_unless_they_only_measure() -> None:
     assert len(collect(RunningLab(keeps=False), "val-00000")) == 4
-    with pytest.raises(RatchetError, match="tokens of no model call"):
+    with pytest.raises(RatchetError, match="No tokens of model calls"):
         collect(RunningLab(keeps=False), "train-00000")

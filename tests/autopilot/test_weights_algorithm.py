@@ -151,7 +151,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_runs(
 def test_when_nothing_can_be_learned_the_reason_is_said(folder: Path, tmp_path: Path) -> None:
     lab = ScriptedLab()
     lab.train = [Task("t", "q", {"not": "a text"})]
-    with pytest.raises(InputError, match="none gives anything to learn"):
+    with pytest.raises(InputError, match="Nothing can be learned from the"):
         learn("sft", LoadedOnly(folder, tmp_path), lab)
     assert lab.notes == [
         "1 left out of what is learned: it scored below 0.8, and no text is expected."

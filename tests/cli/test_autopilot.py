@@ -128,8 +128,8 @@ def test_without_traces_of_the_agent_its_status_names_those_there_are(
         assert store.leases.acquire("autopilot/helper", "me", now=time.time(), ttl_s=60.0)
     found: Any = project.json("autopilot", "status")
     assert found["waits"] == (
-        "There are no live traces of 'helper'. There are those of billing, spelling."
-        " Name it as agent under [autopilot]."
+        "There are no live traces of 'helper'. Agents with live traces: billing, spelling."
+        " Set agent under [autopilot] to the right name."
     )
 
 
@@ -138,7 +138,7 @@ def test_a_pause_is_shown_until_it_is_lifted(make_project: MakeProject) -> None:
     paused = project.ratchet("autopilot", "pause", "--by", "ann", "--reason", "Release week.")
     assert paused.stdout.strip() == "Paused. Releases are still watched."
     found: Any = project.json("autopilot", "status")
-    assert found["waits"] == "ann paused it. It goes on after: ratchet autopilot resume."
+    assert found["waits"] == "ann paused it. To continue: ratchet autopilot resume."
     said: Any = project.json("autopilot", "resume", "--by", "bob")
     assert (said["verb"], said["by"], said["agent"]) == ("resume", "bob", "agent-answer")
     after: Any = project.json("autopilot", "status")
@@ -233,7 +233,7 @@ LATENCY = GuardrailResult(
 def test_each_verdict_says_what_would_change_it(fields: dict[str, Any], expected: str) -> None:
     told = explain_experiment(experiment(**fields))
     assert expected in told[-1]
-    assert any("100 are needed: this is experiment 3" in sentence for sentence in told)
+    assert any("100 is needed: this is experiment 3" in sentence for sentence in told)
 
 
 def test_guardrails_and_labels_are_part_of_the_explanation() -> None:
@@ -257,7 +257,7 @@ def test_a_stage_says_why_it_is_undecided() -> None:
     )
     assert explain_stage(found) == [
         "Shadow: It runs.",
-        "It is undecided: the evidence is at 3, and 100 are needed.",
+        "It is undecided: the evidence is at 3, and 100 is needed.",
     ]
     held = msgspec.structs.replace(found, verdict="inconclusive")
     assert explain_stage(held)[-1].endswith("A candidate that is not proved is not shipped.")

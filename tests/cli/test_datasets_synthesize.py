@@ -174,7 +174,7 @@ def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakePro
         (["tasks", "--method", "magic"], "--method 'magic' is none of slots, rewording"),
         (["tasks", "--split", "all"], "--split 'all' is none of train, val, test."),
         (["tasks", "--oracle", "agent:nothing"], "The oracle 'agent:nothing' cannot be loaded"),
-        (["tasks", "--oracle", "agent:right", "--solver", "coach"], "exclude each other"),
+        (["tasks", "--oracle", "agent:right", "--solver", "coach"], "cannot be combined"),
         (["tasks", "--schema", "missing.json"], "The schema missing.json cannot be read"),
         (["moon"], "The store has no dataset 'moon'."),
         (["tasks", "--method", "coach"], "needs a coach LLM, but none is configured."),

@@ -128,8 +128,9 @@ def test_improve_refuses_an_opinion_before_anything_runs_and_says_what_to_do(
     project = build(make_project, "looks_right")
     done = project.ratchet("improve")
     assert done.returncode != 0
-    assert "No experiment can decide by the evaluator 'looks_right', which may only advise" in (
-        " ".join(done.stderr.split())
+    assert (
+        "The evaluator 'looks_right' cannot decide an experiment, because it may only advise"
+        in (" ".join(done.stderr.split()))
     )
     assert "label 50 rollouts" in done.stderr
     assert "vouched = true" in done.stderr
@@ -148,7 +149,7 @@ def test_improve_refuses_a_flawed_comparison_before_it_learns(make_project: Make
     project = build(make_project, "generous")
     done = project.ratchet("improve")
     assert done.returncode != 0
-    assert "'generous', which is rejected" in " ".join(done.stderr.split())
+    assert "because it is rejected by its report card" in " ".join(done.stderr.split())
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
         (card,) = store.report_cards.list()
         assert store.rollouts.counts() == {}, "nothing was run"

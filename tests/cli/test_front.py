@@ -178,7 +178,7 @@ def test_what_cannot_be_shipped_is_refused_with_the_way_on(searched: Project) ->
     assert "from another version of the source: knobs changed since" in refusal(
         searched, outdated.id
     )
-    assert "is of the agent helper:answer; this one is agent:answer" in refusal(
+    assert "belongs to the agent helper:answer; this project's agent is agent:answer" in refusal(
         searched, foreign.id
     )
 

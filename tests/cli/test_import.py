@@ -310,7 +310,7 @@ def test_a_named_key_that_does_not_fit_is_reported_with_its_name(
         ({"score": 1, "turns": [{"said": "hi"}]}, "trajectories, with a list of messages"),
         ({"observations": [], "name": "n"}, "langfuse, with id, and either traceId"),
         ({"span_kind": "LLM"}, "phoenix, with start_time"),
-        ({"request_id": "r"}, "mlflow, with info with trace_id"),
+        ({"request_id": "r"}, "mlflow, with either info with trace_id"),
         ({"scopeSpans": []}, "otlp, with resourceSpans"),
         ({"messages": 3}, "openai, with a list of messages"),
     ],

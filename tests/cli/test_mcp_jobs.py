@@ -169,7 +169,7 @@ def test_a_number_of_rollouts_that_can_hold_nothing_is_refused_before_anything_i
 
     async def conversation(client: Client) -> None:
         said = await refused(client, "improve", rollouts=40, wait_s=60)
-        assert "40 rollouts cannot hold the baseline" in said
+        assert "40 rollouts cannot cover the baseline" in said
         assert "Allow at least" in said
 
     ask(project.root, conversation)

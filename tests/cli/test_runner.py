@@ -288,7 +288,7 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
         (("--command", "c", "--path", "src"), "--path is for Python agents"),
         (("--command", "'"), "cannot be read"),
         (("--path", "src"), "--path needs --agent"),
-        (("--agent", "a:b", "--ray", "local", "--executor", "async"), "exclude each other"),
+        (("--agent", "a:b", "--ray", "local", "--executor", "async"), "cannot be combined"),
         (("--agent", "a:b", "--gateway", "--executor", "async"), "--gateway needs a process"),
         ((), "There is no agent to run"),
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE holds no key"),

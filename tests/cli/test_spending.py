@@ -117,7 +117,7 @@ def test_the_proof_is_paid_for_before_learning_may_spend(
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2
     # Only val tasks were judged; the test tasks would have to be judged for both sides.
-    assert f"leaves nothing for learning: ${len(dear.requests)}.00 are spent" in said
+    assert f"leaves nothing for learning: ${len(dear.requests)}.00 is spent" in said
     test = re.search(r"the proof, of (\d+) rollouts at about \$1\.00 each", said)
     assert test is not None
     assert len(dear.requests) + int(test[1]) > 60
@@ -128,7 +128,7 @@ def test_what_is_kept_for_the_proof_pays_for_it(make_project: MakeProject, dear:
     done = project.ratchet("improve")
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 0, said
-    assert re.search(r"Of \$600, about \$\d+\.00 are kept for the proof", said)
+    assert re.search(r"Of \$600, about \$\d+\.00 is kept for the proof", said)
     assert "Proved better" in said, said
     assert re.search(
         r"Spent: \d+ rollouts of the agent in all stages; \d+ judge calls for \$\d+\.00", said
@@ -193,7 +193,9 @@ def test_checking_a_judge_whose_calls_become_dearer_says_how_many_are_left(
     said = " ".join(done.stderr.split())
     assert done.returncode == 2, said
     told = re.search(
-        r"What was paid for is kept\. Run it again to make the other calls, about (\d+)\.", said
+        r"What was paid for is kept\. Run the same command again to make the remaining calls, about"
+        r" (\d+)\.",
+        said,
     )
     assert told is not None, said
     assert int(told[1]) > 100

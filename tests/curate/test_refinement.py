@@ -66,7 +66,7 @@ def test_wrong_labels_are_found_and_the_right_answer_is_proposed(refined: Refine
     assert len({id for p in proposed for id in p.tasks} - planted) <= 2
     assert all(p.confidence and 0.3 <= p.confidence <= 1 for p in proposed)
     assert all(p.confidence >= 0.5 for p in proposed if p.kind == "relabel" and p.confidence)
-    assert "candidates are right by the label" in proposed[0].reason
+    assert "candidates are right according to the label" in proposed[0].reason
 
 
 def test_without_outputs_inverted_scores_are_still_suspected() -> None:

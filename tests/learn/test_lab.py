@@ -113,7 +113,7 @@ def test_no_more_dollars_no_more_rollouts(make_store: MakeStore) -> None:
         await lab.evaluate(BASELINE, lab.train[:10])
         assert lab.spent.dollars == 1.0  # not 0.9999999999999999
         assert not lab.may_continue("two")
-        with pytest.raises(BudgetExhausted, match=r"\$1.00 of \$1 are spent"):
+        with pytest.raises(BudgetExhausted, match=r"\$1.00 of \$1 is spent"):
             await lab.evaluate(BASELINE, lab.train[10:11])
         await lab.evaluate(BASELINE, lab.train[:10])
 

@@ -81,7 +81,7 @@ def killed(unit: str) -> str:
 
 
 def outcomes(store: Store) -> list[LiveOutcome]:
-    """What a canary reads when every call had its time."""
+    """What a canary reads once it waits for no call any longer."""
     reader = LiveOutcomes(store, "bot", None, wait_s=60.0)
     page = asyncio.run(reader.read(None, since=0.0, now=time.time() + 1_000.0, experiment_id="e"))
     return list(page.outcomes)

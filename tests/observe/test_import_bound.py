@@ -95,7 +95,7 @@ def test_what_cannot_be_redirected_is_told_and_read_as_it_is(
     configure(released, config)
     with caplog.at_level(logging.WARNING, "ratchet"):
         start("bot")
-    assert "Prompt files are read as they are" in caplog.text
+    assert "The release's prompt files cannot be used" in caplog.text
     assert Path("agents.yaml").read_text() == "goal: Aim. # high\n"
 
 

@@ -65,7 +65,7 @@ class GuardedShares:
     """Frozen sets that guarded each."""
     margin: float
     draws: int
-    """Most draws of all sets together."""
+    """Maximum number of draws of all sets together."""
     proved: float
     """Share whose pairs promote the candidate: the power without frozen sets."""
     promoted: float

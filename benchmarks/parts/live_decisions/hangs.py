@@ -98,7 +98,7 @@ def _decided(rng: np.random.Generator, plan: CanaryPlan) -> tuple[CanaryTest, li
 
 
 def _read(store: Store) -> Iterator[LiveOutcome]:
-    """All outcomes, read when each call has had its time."""
+    """All outcomes, read once no call is waited for any longer."""
     reader = LiveOutcomes(store, "bot", right, wait_s=60.0)
     cursor: str | None = None
     while True:

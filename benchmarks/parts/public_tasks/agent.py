@@ -1,4 +1,4 @@
-"""The agent of every data set: one call of a model."""
+"""The agent of every dataset: one call of a model."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 TEST_SHARE, VAL_SHARE = 0.4, 0.2
-"""Shares of a data set that no system sees, and that peers compare their candidates on."""
+"""Shares of a dataset that no system sees, and that peers compare their candidates on."""
 
 MOST_TASKS = 300
 
@@ -41,7 +41,7 @@ class Scored(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """A data set."""
+    """A dataset."""
 
     prompt: str
     """The first prompt: what a person would write who has not looked at the answers."""

@@ -127,8 +127,8 @@ class AgentSection(Section):
         led = started or (self.entry is not None and self.prompts == "calls")
         if self.model_hosts and not led:
             raise ValueError(
-                "model_hosts are for a command, a service that serve starts, or an entry with"
-                ' prompts = "calls": their model calls come through the gateway'
+                "model_hosts needs a command, a service that serve starts, or an entry with"
+                ' prompts = "calls": only their model calls go through the gateway'
             )
         return self
 
@@ -150,7 +150,7 @@ class AgentSection(Section):
                 ("construct", self.constructing, "entry"),
             ):
                 if setting is not None and getattr(self, kind) is None:
-                    raise ConfigError(f"{key} belongs to an agent with {kind}.")
+                    raise ConfigError(f"{key} needs {kind} under [agent].")
                 check_placeholders(setting, key, "port" if key == "serve" else "input")
             handover.check_input()
             handover.check_output(self.entry is None, is_command=self.command is not None)

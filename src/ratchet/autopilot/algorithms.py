@@ -129,5 +129,5 @@ def _one_rollout_each(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence
 
 
 def _many_batches(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
-    """All train tasks, and few val tasks: a comparison follows every tenth batch."""
+    """All train tasks, but few val tasks, since every tenth batch is followed by a comparison."""
     return lab.train, lab.val[: max(4, rollouts // 32)]

@@ -249,7 +249,7 @@ def _require_of_this_agent(
         other = runs[0]
         where = "" if other.project == project.identity() else " of another project"
         raise InputError(
-            f"Candidate {label} is of the agent {other.agent}{where}; this one is"
+            f"Candidate {label} belongs to the agent {other.agent}{where}; this project's agent is"
             f" {project.config.agent.label}.",
             hint="Ship it from its own project's folder.",
         )

@@ -45,7 +45,7 @@ MAX_PENDING = 1_000
 """Maximum number of traces waiting for the store; further traces are dropped."""
 
 LOCAL_TOKENS = 1024
-"""Maximum tokens of a local coach's answer: a small model may not stop by itself."""
+"""Maximum number of tokens in a local coach's answer: a small model may not stop by itself."""
 
 _OWN_KEYS = frozenset(CoachSection.model_fields)
 

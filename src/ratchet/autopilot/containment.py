@@ -158,7 +158,7 @@ def check_executor(kind: str) -> None:
     if kind in ("inline", "ray"):
         where = "Ratchet's own process" if kind == "inline" else "processes of the cluster"
         raise ConfigError(
-            f'executor = "{kind}" under [run] and [agent.allow] exclude each other: attempts run in'
+            f'executor = "{kind}" under [run] and [agent.allow] cannot be combined: attempts run in'
             f" {where}, which is not contained.",
-            hint='Set executor = "auto"; or remove [agent.allow], and rollouts are not contained.',
+            hint='Set executor = "auto", or remove [agent.allow] to run rollouts uncontained.',
         )

@@ -1,4 +1,4 @@
-"""Runs an agent as it is on a few train tasks, before it is known what of it may change."""
+"""Runs an unchanged agent on a few train tasks, before it is known what may change in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def run_unchanged(
     scope: Sequence[str | int],
     say: Say,
 ) -> list[Rollout]:
-    """Run the agent on tasks, its model calls through the gateway; in the order of the tasks.
+    """Run the agent on tasks, with its model calls through the gateway.
 
     Args:
         project: The project.
@@ -30,8 +30,11 @@ async def run_unchanged(
         agent: The agent.
         tasks: The tasks.
         queue: Name of the queue.
-        scope: What the rollouts are identical for: run with the same, they do not run again.
+        scope: Part of the rollouts' identity: with the same scope they are not run again.
         say: Called when there is something to wait for.
+
+    Returns:
+        The ended rollouts, in the order of the tasks.
     """
     unchanged = Candidate.of({}, reason="The agent as it is, before what may change is known.")
     store.candidates.put(unchanged, time.time())

@@ -32,14 +32,14 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What a project's settings, records and source say of it."""
+    """What is wrong with a project, judged by its settings, records and source."""
 
     root: str
     """Folder of the project."""
     misfits: tuple[Misfit, ...]
     """What does not fit; empty if all does."""
     ending_models: tuple[EndingModel, ...] = ()
-    """The first to end first."""
+    """Those that end soonest come first."""
 
 
 def diagnose(folder: Path, today: datetime.date) -> Diagnosis:

@@ -31,9 +31,9 @@ def draft_release(project: Project, store: Store) -> Release:
         (run for run in store.runs.list() if run.project == identity and run.agent == label), None
     )
     if run is None or run.stage != "not_proved":
-        ended = "there is none" if run is None else f"it is {run.stage.replace('_', ' ')!r}"
+        ended = "there is no run" if run is None else f"the newest run is at {run.stage!r}"
         raise ShipError(
-            f"Only a candidate that was not proved becomes a draft; of the newest run, {ended}.",
+            f"Only a candidate that was not proved becomes a draft, and {ended}.",
             hint="See: ratchet status.",
         )
     dataset = store.datasets.get(run.dataset_version)
@@ -42,7 +42,7 @@ def draft_release(project: Project, store: Store) -> Release:
         recall_prompts(store, agent, dataset)
     if project.source_candidate(agent).id != run.baseline_id:
         raise ShipError(
-            "The agent is not the one any more that the candidate was compared with.",
+            "The agent has changed since the candidate was compared with it.",
             hint="Compare again: ratchet improve.",
         )
     experiment = store.experiments.get(run.experiment_id)

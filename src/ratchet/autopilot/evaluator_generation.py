@@ -157,7 +157,7 @@ async def generate_evaluators(
         agent: Its agent.
         rollouts: Outputs to learn from.
         ask: Whether to ask the coach too; by default if [coach] names a model.
-        count: Most evaluators to ask it for.
+        count: Maximum number of evaluators to ask it for.
         say: Called with sentences for the user.
         seed: Seed of what is drawn.
 
@@ -187,7 +187,7 @@ async def generate_evaluators(
         if judged:
             say(
                 f"{judged} of the proposals are rubrics: measuring them takes a model call for each"
-                " output and copy of their report cards, and each score one afterwards."
+                " output and copy of their report cards, and each later score takes another."
             )
     taken_names = {evaluator.name for evaluator in evaluators}
     proposals = [_renamed(proposal, taken_names) for proposal in proposals]

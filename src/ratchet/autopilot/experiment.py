@@ -49,7 +49,7 @@ from ratchet.types import (
 from ratchet.types.wording import counted
 
 PlanRepetitions: TypeAlias = Callable[[ExperimentPlan], Awaitable[RepetitionPlan]]
-"""How often each task of an experiment is run; the same whenever it is asked again."""
+"""How many times each task of an experiment is run; a later call gives the same answer."""
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_pairs: int
     guardrails: tuple[Guardrail, ...]
     widened: frozenset[str] = frozenset()
-    """Guardrails whose margin nobody has chosen: at least their own, and otherwise the smallest
-    that the planned pairs can prove."""
+    """Guardrails whose margin nobody has chosen: it is widened to the smallest that the planned
+    pairs can prove, if that is larger."""
     minimised: str = ""
     """The guardrail whose metric has to fall; empty for none."""
     max_attempts: int
@@ -163,7 +163,7 @@ async def run_experiment(
             watcher.message(
                 f"The proof ends after {len(comparison.pairs)} of"
                 f" {counted(len(tasks), 'test task')}:"
-                f" {'being no worse' if plan.margin else 'a gain'} will hardly be proved any more."
+                f" proving {'it no worse' if plan.margin else 'a gain'} has become unlikely."
             )
             break
     await _run_frozen(setting, experiment, comparison, guards, runner, scorer, watcher)
@@ -201,7 +201,7 @@ async def run_experiment(
 
 
 def reach(setting: ExperimentSettings, store: Store) -> list[str]:
-    """Sentences on what the test tasks cannot prove, whatever the candidate; before it is spent.
+    """Sentences on what the test tasks cannot prove, whatever the candidate, before it is learned.
 
     It is stated for the level of an experiment created now.
     """
@@ -231,10 +231,10 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
         elif takes > min_pairs:
             least_margin = smallest_margin(guardrail, alpha=alpha, pairs=min_pairs).margin
             sentences.append(
-                f"Guardrail {guardrail.metric}: its margin of {guardrail.margin:g} takes about"
-                f" {counted(takes, 'test task')} to prove; {min_pairs} can prove {least_margin:g}."
-                " Until then nothing can be promoted: add test tasks, or widen the margin under"
-                " [[guardrails]]."
+                f"Guardrail {guardrail.metric}: a margin of {guardrail.margin:g} takes about"
+                f" {counted(takes, 'test task')} to prove, and {min_pairs} can prove only"
+                f" {least_margin:g}. Nothing can be promoted until you add test tasks or widen the"
+                " margin under [[guardrails]]."
             )
     return sentences
 
@@ -283,7 +283,7 @@ def _plan(setting: ExperimentSettings, alpha: float, totals: Sequence[int]) -> E
 
 
 def _pairs_that_prove(plan: ExperimentPlan) -> int:
-    """The fewest pairs, not below those planned, of which some prove a perfect candidate better."""
+    """The planned number of pairs, or the next larger one that can promote a perfect candidate."""
     bare = msgspec.structs.replace(plan, guardrails=())
     pairs = plan.max_pairs
     while fewest_pairs_to_promote(msgspec.structs.replace(bare, max_pairs=pairs)) is None:

@@ -33,7 +33,7 @@ def explain_run(
     if run.stage == "failed":
         return [
             f"The run stopped in its stage {run.failed_at or 'baseline'}: {run.message}",
-            f"Nothing was decided. Once that is fixed, {outcome.command} goes on there.",
+            f"Nothing was decided. Once that is fixed, {outcome.command} continues there.",
         ]
     if STAGE_TRANSITIONS[run.stage]:
         return [

@@ -101,7 +101,7 @@ class FineTuning(WeightsAlgorithm):
             lab.note(f"{count} left out of what is learned: {reason}.")
         if not train:
             raise InputError(
-                f"Of {counted(len(lab.train), 'train task')}, none gives anything to learn.",
+                f"Nothing can be learned from the {counted(len(lab.train), 'train task')}.",
                 hint="Lower the options min_score or gap, or give expected answers.",
             )
         what = "answers" if self.name == "sft" else "pairs"

@@ -38,10 +38,10 @@ def freeze(
     loss: float,
     now: float,
 ) -> FrozenSet:
-    """Store the frozen set of a problem that was fixed; one that it has already stays.
+    """Store the frozen set of a problem that was fixed; if it already has one, that stays.
 
-    Failures come first, neighbours fill what is left, and a quarter is theirs where there are as
-    many. Of tasks with the same input or id, the first is taken.
+    Failures come first, and neighbours fill the rest: at least a quarter of the set, if there are
+    enough. Of tasks with the same input or id, the first is taken.
 
     Args:
         problem: The problem.
@@ -157,7 +157,7 @@ def corrected(
         )
     if not by.strip() or not reason.strip():
         raise InputError(
-            "A correction of a frozen set needs who makes it and why, so that it can be traced."
+            "A correction of a frozen set must say who makes it and why, so that it can be traced."
         )
     if expected is not None and expected == task.expected:
         raise InputError(f"Task {task_id!r} expects that answer already.")

@@ -81,7 +81,7 @@ def choose_guards(
         sets: The frozen sets, in the order in which they are chosen.
         alpha: Level of the experiment.
         answered: Whether the objective needs an expected answer.
-        draws: Most draws of all sets together.
+        draws: Maximum number of draws of all sets together.
         seed: Determines the draws.
     """
     tasks = {frozen.id: _usable(frozen, answered) for frozen in sets}
@@ -138,23 +138,22 @@ def _chosen(chosen: Sequence[FrozenSet], left_out: Sequence[FrozenSet], plan: Fr
     if left_out:
         verb = "are" if len(left_out) > 1 else "is"
         text += (
-            f"; {len(left_out)} {verb} left out, since {plan.draws} draws hold no more:"
+            f"; {len(left_out)} {verb} left out, since {plan.draws} draws are too few for them:"
             f" {_titles(left_out)}"
         )
     return (
         f"{text}. If the pairs promote the candidate, up to {counted(plan.draws, 'draw')} of frozen"
-        f" tasks have to rule out that it scores lower by {plan.sets[0].margin:g} on"
-        f" {'one of them' if several else 'it'}, which is half of a set's tasks with"
-        f" {100 * plan.noise:.0f} % of the answers wrong by chance."
+        f" tasks have to rule out that its score drops by {plan.sets[0].margin:g} on"
+        f" {'any of them' if several else 'it'}: the loss from failing half of a set's tasks, if"
+        f" {100 * plan.noise:.0f} % of answers are wrong by chance."
     )
 
 
 def _none(left_out: Sequence[FrozenSet], alpha: float, draws: int) -> str:
     return (
-        f"No frozen set guards this proof ({_titles(left_out)}): {counted(draws, 'draw')}, as many"
-        " as the proof takes runs of either candidate, cannot show that half of a set's tasks are"
-        f" lost. {fewest_draws(alpha=alpha)} runs are enough for one set: add test tasks or"
-        " repetitions."
+        f"No frozen set guards this proof ({_titles(left_out)}): it runs each candidate"
+        f" {draws} times, and so many draws cannot rule out that half of a set's tasks fail."
+        f" {fewest_draws(alpha=alpha)} would be enough for one set: add test tasks or repetitions."
     )
 
 

@@ -128,15 +128,15 @@ class ImproveRun:
         learning = cap.for_learning(proof)
         if learning <= val:
             raise InputError(
-                f"{counted(cap.most, 'rollout')} cannot hold the baseline, of"
+                f"{counted(cap.most, 'rollout')} cannot cover the baseline, of"
                 f" {counted(val, 'rollout')}, learning, and a proof of up to {proof}.",
-                hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)}, better"
+                hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)}, or better,"
                 f" {proof + 3 * val} or more.",
             )
         if learning + proof > cap.most:
             self.watcher.message(
-                f"Of {counted(cap.most, 'rollout')} the proof has {cap.most - learning}, and may"
-                f" take up to {proof}: it may end undecided."
+                f"Of {counted(cap.most, 'rollout')}, {cap.most - learning} are left for the proof,"
+                f" which can take up to {proof}: it may end undecided."
             )
         config = self.project.config
         budget = config.improve.budget

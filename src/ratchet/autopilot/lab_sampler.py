@@ -79,7 +79,7 @@ class LabSampler:
         tokens = await self._lab.tokens(evaluations)
         if not measures and not any(rollout_tokens.transitions for rollout_tokens in tokens):
             raise RatchetError(
-                f"The tokens of no model call were kept in {counted(len(evaluations), 'rollout')}.",
+                f"No tokens of model calls were kept in {counted(len(evaluations), 'rollout')}.",
                 hint="The agent must call the model through the gateway: as a command does ([agent]"
                 " command in ratchet.toml), or at the base_url of the model that Trainer gives it.",
             )

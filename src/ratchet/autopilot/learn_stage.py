@@ -50,7 +50,7 @@ async def learn(work: ImproveRun, runner: RolloutRunner) -> None:
     most = work.project.config.improve.budget.rollouts or 0
     if dollars is not None and (rollout_usd := work.spending.price()[0]):
         most = min(most or 10**9, int((dollars - spent) / rollout_usd))
-    work.announce("Learning, if it runs as many rollouts as it may,", most)
+    work.announce("Learning, if it uses its whole budget of rollouts,", most)
     async with work.lab(runner, dollars) as lab:
         work.watcher.expects(lab.budget.rollouts or 0)
         finding = found = await checked_finding(lab, await work.algorithm.learn(lab))

@@ -160,7 +160,7 @@ class ObjectiveSection(Section):
     @model_validator(mode="after")
     def _consistent(self) -> ObjectiveSection:
         if self.subject_to and self.minimise is None:
-            raise ValueError("subject_to belongs to minimise: it says what must not get worse")
+            raise ValueError("subject_to needs minimise: it says what must not get worse meanwhile")
         metrics = [entry.metric for entry in self.subject_to]
         if len(set(metrics)) < len(metrics):
             raise ValueError("subject_to names a metric twice")

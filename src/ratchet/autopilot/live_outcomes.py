@@ -106,7 +106,7 @@ class LiveOutcomes:
         begun_ns = until_ns - int(timeout_s * 1e9)
 
         def ready(recording: TraceRecording) -> bool:
-            """Whether a trace has ended, or has had its time."""
+            """Whether a trace has ended, or is no longer waited for."""
             return recording.ended or recording.started_ns < begun_ns
 
         read = functools.partial(

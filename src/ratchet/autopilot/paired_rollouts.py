@@ -11,7 +11,7 @@ from ratchet.prove import PairedScore
 from ratchet.types import Rollout, Score
 
 REASON_CHARACTERS = 200
-"""Maximum characters of a reason in the evidence."""
+"""Maximum length of a reason in the evidence, in characters."""
 
 
 def paired_score(

@@ -18,7 +18,7 @@ TEXT_LIMIT = 400
 """Characters shown of each input, output and detail."""
 
 TITLE = 100
-"""Maximum characters of a title."""
+"""Maximum length of a title, in characters."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -113,7 +113,7 @@ def _take(
         title = titles.get(problem.id, "")
         if not 0 < len(title) <= TITLE:
             say(
-                f"Problem {problem.id} keeps its title: the coach gave none within {TITLE} "
+                f"Problem {problem.id} keeps its title: the coach gave none of at most {TITLE} "
                 "characters."
             )
             continue

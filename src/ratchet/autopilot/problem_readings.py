@@ -40,7 +40,7 @@ RESULT_LIMIT, STEP_LIMIT, TRACE_LIMIT, INSTRUCTIONS_LIMIT = 240, 700, 6_000, 8_0
 that a request shows."""
 
 MISTAKE_LIMIT = 120
-"""Maximum characters of a mistake, which becomes the title of a problem."""
+"""Maximum length of a mistake, which becomes the title of a problem, in characters."""
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -125,7 +125,7 @@ async def read_failures(
         store: Keeps what it says of each trace, with what that cost.
         say: Called with sentences for the user: what will be read, and how far it is.
         agent: Only traces of this agent.
-        limit: Most traces.
+        limit: Maximum number of traces.
 
     Raises:
         CoachUnavailable: It does not answer.
@@ -144,7 +144,7 @@ async def read_failures(
     if not batches:
         return ReadTraces()
     say(
-        f"The coach is reading {counted(len(unread), 'failing trace')}, "
+        f"The coach is reading {counted(len(unread), 'failing trace')} in "
         f"{counted(len(batches), 'call')}."
     )
     read = ReadTraces()
@@ -159,7 +159,7 @@ async def read_failures(
             continue
         store.problems.read(_readings(batch, reply), COACH_READER, ScanPlace(at=time.time()))
         read = ReadTraces(read.traces + len(batch), read.calls + 1, cost)
-        say(f"{read.traces} of {counted(len(unread), 'failing trace')} are read.")
+        say(f"The coach has read {read.traces} of {counted(len(unread), 'failing trace')}.")
     return read
 
 
@@ -178,7 +178,7 @@ async def ask_coach(
         store: Its store, whose new traces were looked through.
         say: Called with sentences for the user.
         agent: Only traces of this agent.
-        limit: Most traces.
+        limit: Maximum number of traces.
 
     Raises:
         CoachUnavailable: No coach is configured, or none answers.

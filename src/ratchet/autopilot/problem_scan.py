@@ -35,7 +35,7 @@ POOL = 2_000
 """Maximum number of an agent's occurrences grouped at once."""
 
 FAILURE_READER, SCORE_READER, COACH_READER, GROUPER = "failures", "scores", "readings", "groups"
-"""Journal positions: of failures, low scores and the coach's readings, and of the last grouping."""
+"""Names of what is scanned, each with its own place in the store, and of the last grouping."""
 
 LEASE = "problems"
 SCAN_LEASE_S = 120.0

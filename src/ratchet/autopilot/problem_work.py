@@ -47,8 +47,8 @@ def find_problem(store: Store, prefix: str) -> Problem:
         )
     if len(matches) > 1:
         raise InputError(
-            f"{counted(len(matches), 'problem')} have an id that begins with {prefix!r}.",
-            hint="Give more digits.",
+            f"{len(matches)} problems have ids that begin with {prefix!r}.",
+            hint="Give more characters of the id.",
         )
     return matches[0]
 
@@ -114,8 +114,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     answered = sum(task.task.expected is not None for task in captured.tasks)
     said = [
         *sentences,
-        f"Problem {problem.id} ({problem.title}): {counted(len(captured.tasks), 'new task')} of its"
-        f" {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
+        f"Problem {problem.id} ({problem.title}): {counted(len(captured.tasks), 'new task')} from"
+        f" its {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
     ]
     of_problem = [t for t in captured.dataset.tasks if ids.intersection(t.origin.sources)]
     is_covered = any(why.startswith(ALREADY_A_TASK) for why in captured.left_out)

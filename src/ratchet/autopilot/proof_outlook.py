@@ -92,8 +92,8 @@ def _by_capture(
         else f"in about {counted(max(1, round(days)), 'day')}"
     )
     return [
-        f"capture tasks from traffic: at {a_day:.0f} traces a day there are enough {when}, if "
-        f"their inputs are new ({command})"
+        f"capture tasks from traffic ({command}): at {a_day:.0f} traces a day there will be enough "
+        f"test tasks {when}, if the inputs are new"
     ]
 
 

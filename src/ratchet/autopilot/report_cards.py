@@ -19,7 +19,7 @@ from ratchet.types import ConfigError, Dataset, ReportCard, Task
 from ratchet.types.wording import counted
 
 ROLLOUTS = 400
-"""Number of newest succeeded rollouts that a card uses besides the labelled rollouts."""
+"""How many of the newest succeeded rollouts a card uses besides the labelled ones."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -257,7 +257,7 @@ def announced_card(evaluator: Evaluator, cases: Sequence[Case], scores: int) -> 
 
 
 def _is_judge(evaluator: Evaluator) -> bool:
-    """Whether experiments by it are decided by people's labels of its pairs."""
+    """Whether people's labels of random pairs decide an experiment on this evaluator's score."""
     return bool(getattr(evaluator, "is_judge", False))
 
 
@@ -279,7 +279,7 @@ def _refusal(
         ways.append("vouch for it (vouched = true under its [[evaluators]])")
     ways.append("name another under [objective]")
     return ConfigError(
-        f"No experiment can decide by the evaluator {name!r}, which {may}: {why}.",
+        f"The evaluator {name!r} cannot decide an experiment, because it {may}: {why}.",
         hint=f"{remedy} {_listed(ways)}. See: ratchet evaluators check {name}.".strip(),
     )
 

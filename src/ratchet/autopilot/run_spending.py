@@ -156,13 +156,13 @@ class RunSpending:
         if left <= spent:
             raise BudgetExhausted(
                 f"The budget of ${self.dollars:g} leaves nothing for learning:"
-                f" {dollars_text(spent)} are spent, and {proof}, takes about"
+                f" {dollars_text(spent)} is spent, and {proof}, takes about"
                 f" {dollars_text(proof_usd)}.",
                 hint=RAISE,
             )
         if not proof_usd:
             return left, ""
-        return left, f"Of ${self.dollars:g}, about {dollars_text(proof_usd)} are kept for {proof}."
+        return left, f"Of ${self.dollars:g}, about {dollars_text(proof_usd)} is kept for {proof}."
 
 
 def command_account(project: Project) -> Account:

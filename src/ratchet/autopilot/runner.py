@@ -112,8 +112,8 @@ async def open_runner(
             return
         if models_in_calls(agent) and not agent.prompts_in_calls:
             raise ConfigError(
-                "The agent's model is replaced in its calls, but on a server's runners a Python "
-                "entry's calls do not go through the gateway.",
+                "The agent's model cannot be replaced on a server's runners: there, the calls of "
+                "a Python entry do not go through the gateway.",
                 hint="Remove server under [run], or declare the model in the source:"
                 ' ratchet.model("answers", "NAME").',
             )
@@ -160,8 +160,8 @@ async def _gateway_runner(
 
     if project.start_server is None:
         raise ConfigError(
-            f"The prompts of {agent.spec.entry} are replaced in its model calls, which takes a "
-            "server with a gateway; this program starts none.",
+            f"The prompts of {agent.spec.entry} are replaced in its model calls, which needs a "
+            "server with a gateway, and this program starts none.",
             hint="Use the command line: ratchet improve.",
         )
     stack.enter_context(variables_set(_addresses(project)))
@@ -304,14 +304,14 @@ def make_executor(
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
-            " exclude each other: only this machine's own processes reach a local model.",
+            " cannot be combined: only processes on this machine reach a local model.",
             hint="Remove one of them, or serve the model separately (ratchet model).",
         )
     if run.executor == "ray" and project.config.agent.model_hosts:
         raise ConfigError(
-            'executor = "ray" under [run] and model_hosts under [agent] exclude each other: calls'
-            " are led to the gateway in this machine's own processes.",
-            hint="Remove one of them; or let a variable name the base URL of the agent's client.",
+            'executor = "ray" under [run] and model_hosts under [agent] cannot be combined: only'
+            " processes on this machine send their calls to the gateway.",
+            hint="Remove one of them, or have the agent read its base URL from a variable.",
         )
     usual = executor_for(
         run.executor,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ratchet.types import ConfigError
+from ratchet.types.wording import counted
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -93,7 +94,7 @@ def _sentences(error: ValidationError, model: type[BaseModel]) -> str:
     errors = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
     problems = [_sentence(problem, model) for problem in errors]
     return " ".join(problems[:5]) + (
-        f" ({len(problems) - 5} more problems.)" if len(problems) > 5 else ""
+        f" ({counted(len(problems) - 5, 'more problem')}.)" if len(problems) > 5 else ""
     )
 
 

@@ -50,7 +50,7 @@ MAX_EXAMINED = 2_000
 """Maximum number of traces that one call examines."""
 
 HALT_CHECK_S = 0.25
-"""Seconds between looks at the switch while rollouts run."""
+"""Seconds between checks of the switch while rollouts run."""
 
 STALE_S = 3_600.0
 """Older traces are not mirrored, in seconds: where there is more traffic than `per_minute`, the
@@ -254,7 +254,7 @@ class Mirror:
         begun_ns = int((now - stage.settle_s - TIMEOUT_S) * 1e9)
 
         def ready(recording: TraceRecording) -> bool:
-            """Whether a call has ended, or will not be waited for any longer."""
+            """Whether a call has ended, or is no longer waited for."""
             return recording.ended or recording.started_ns < begun_ns
 
         read = self._store.recordings.following
@@ -378,7 +378,7 @@ class Mirror:
         return pair, await asyncio.to_thread(self._tools, candidate.id) if acted else _Tools([], [])
 
     def _recorded_calls(self, trace_id: str) -> list[list[str]]:
-        """Calls of tools with side effects that a rollout of this trace can get again."""
+        """Calls of tools with side effects that can be replayed in a rollout of this trace."""
         calls = recorded_calls(spans_of_trace(self._store, trace_id))
         return [call for call in calls if not is_redacted(call)]
 

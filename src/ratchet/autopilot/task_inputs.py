@@ -11,7 +11,7 @@ from ratchet.worker.placeholders import has_placeholders
 
 
 def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
-    """A sentence if the agent gets nothing of its tasks; empty if it does, or for one task.
+    """A sentence if the agent gets nothing of several tasks, so that all run the same; else empty.
 
     Args:
         agent: The agent.

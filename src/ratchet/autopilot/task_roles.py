@@ -16,8 +16,8 @@ _ALL = 1_000_000
 class TaskRoles:
     """The splits that inputs had in the runs of a project.
 
-    One that learning used once is never a test task again; one that was in train and in val is for
-    train. So is the task of a frozen set: what guards a proof neither selects nor proves.
+    An input that learning has used is never a test task again, and one that was in both train and
+    val stays in train. So does a frozen set's task: what guards a proof neither selects nor proves.
 
     Args:
         store: Its runs and their datasets are read, and its frozen sets.
@@ -102,7 +102,7 @@ def without_learned(
         tasks, are, them = _words(len(frozen))
         sentences.append(
             f"{len(frozen)} {tasks} of val and test {are} moved to train, because a frozen set "
-            f"has {them}."
+            f"contains {them}."
         )
     if not sentences:
         return dataset

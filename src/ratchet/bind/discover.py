@@ -29,7 +29,7 @@ SAMPLE = 256
 """Texts that are grouped at a time."""
 
 SAMPLE_CHARACTERS = 2_000_000
-"""Maximum characters of a sample."""
+"""Maximum length of a sample, in characters."""
 
 MAX_ROUNDS = 16
 
@@ -43,7 +43,7 @@ _ALIGNED_CHARACTERS = 300_000
 _REFINEMENTS = 8
 
 _EFFORT = 3_000_000
-"""Maximum characters aligned in total, which takes seconds at worst."""
+"""How many characters are aligned in total, which takes seconds at worst."""
 
 _SHOWN_DRAFTS = 64
 """Earlier templates compared with new ones; those that match the most texts."""
@@ -58,7 +58,7 @@ SUPPORT = 3
 """Number of recordings from which on a text is a prompt of its own."""
 
 MAX_BRANCHES = 32
-"""Most prompts that are distinguished after the same beginning."""
+"""Maximum number of prompts that are distinguished after the same beginning."""
 
 
 class TemplateSlot(msgspec.Struct, frozen=True):

@@ -19,11 +19,11 @@ CONVERSATION_TTL_S = 24 * 3600.0
 """How long a conversation keeps the version that it began with, in seconds."""
 
 CONVERSATIONS = 10_000
-"""Most conversations whose version is remembered; those not seen for longest are forgotten."""
+"""Maximum number of conversations whose version is remembered; the least recent are forgotten."""
 
 
 MAX_TOLD = 200
-"""Most resources whose versions a call records."""
+"""Maximum number of resources whose versions a call records."""
 
 RELEASE_VARIABLE = "RATCHET_RELEASE"
 """Environment variable that names the deployed version, such as a commit."""
@@ -50,7 +50,7 @@ class LiveChooser:
 
     Args:
         clock: Monotonic clock in seconds.
-        conversations: Most conversations whose version is remembered.
+        conversations: Maximum number of conversations whose version is remembered.
         serve: Called with the release's resources when they change.
         declared: Versions of the source's resources, the same object until they change.
         deployed: Name of the deployed version; empty if there is none.

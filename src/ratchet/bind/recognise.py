@@ -15,14 +15,15 @@ from ratchet.types.template import Engine
 from ratchet.types.wording import counted
 
 MIN_CONSTANT = 16
-"""Minimum characters of constant text, without white space, of a template with slots. A shorter one
-would match unrelated prompts."""
+"""Minimum length of the constant text of a template with slots, in characters without white space.
+A shorter one would match unrelated prompts."""
 
 MIN_PIECE = 8
-"""Minimum characters of its longest constant piece: many short pieces occur in any long text."""
+"""Minimum length of its longest constant piece, in characters: many short pieces occur in any long
+text."""
 
 MAX_TEXT = 200_000
-"""Maximum characters of a text to match."""
+"""Maximum length of a text to match, in characters."""
 
 MAX_STEPS = 500
 """Maximum backtracking steps, needed only when a slot occurs in a template more than once."""

@@ -38,10 +38,10 @@ from ratchet.bind.similar import runs_of_words
 from ratchet.types import PromptUse
 
 MIN_SAMPLE = 64
-"""Fewest texts of a group that are grouped at a time."""
+"""Minimum number of texts of a group that are grouped at a time."""
 
 MAX_COMPARED = 100
-"""Most templates that each further template is compared with."""
+"""Maximum number of templates that each further template is compared with."""
 
 MIN_CONSTANT_SHARE = 0.8
 """Minimum share of constant text in two texts, and minimum share of another template's constant
@@ -51,7 +51,7 @@ SOME = 0.3
 """Minimum share of constant text in a few texts."""
 
 MAX_DIFFERING_WORDS = 6
-"""Most words by which two texts may differ, such as a name or a date."""
+"""Maximum number of words by which two texts may differ, such as a name or a date."""
 
 NEARLY = 0.95
 """Share of its constant text that a template may not lose when it is joined with another."""

@@ -17,7 +17,7 @@ HEIGHT = 14
 """Rows of the plot."""
 
 MAX_LINE_WIDTH = 100
-"""Maximum characters of a line, however wide the terminal is."""
+"""Maximum length of a line in characters, however wide the terminal is."""
 
 SOURCE_MARK, SHIPPED_MARK, BEHIND_MARK = "◆", "★", "·"
 """Marks of the source, of what was shipped, and of candidates behind the front."""

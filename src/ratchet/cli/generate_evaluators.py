@@ -35,7 +35,7 @@ from ratchet.types.wording import counted
 def generate(
     folder: Folder = Path("."),
     limit: Annotated[
-        int, typer.Option(min=1, help="Number of newest rollouts to learn from.")
+        int, typer.Option(min=1, help="Learn from this many of the newest rollouts.")
     ] = ROLLOUTS,
     ask: Annotated[
         bool | None,

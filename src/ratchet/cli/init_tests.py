@@ -47,7 +47,7 @@ def tests_as_before(
     """Run the project's tests without the wiring and with it, and compare how they end.
 
     They run on a copy of the files and without a network, as a rollout does; the wiring is written
-    into the copy. Where they end otherwise with it, they run with it once more.
+    into the copy. If they end differently with it, they run with it once more.
 
     Args:
         root: The project's folder, without the wiring.

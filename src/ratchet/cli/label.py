@@ -30,7 +30,7 @@ from ratchet.types.wording import counted
 KEYS = "y right, n wrong, 0-5 in between, t steps, s skip, u undo, q quit"
 
 MAX_ROLLOUTS_READ = 5_000
-"""Number of newest rollouts considered."""
+"""How many of the newest rollouts are considered."""
 
 
 def label(

@@ -23,7 +23,7 @@ from ratchet.types.trace import (
 )
 
 NEWEST_TRACES = 1_000
-"""Number of newest traces considered."""
+"""How many of the newest traces are considered."""
 
 MAX_EARLIER_MESSAGES = 12
 

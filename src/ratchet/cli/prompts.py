@@ -44,7 +44,7 @@ def discover(
     agent: Annotated[
         str, typer.Option(help="Name of the live agent, which is also its rollout queue's.")
     ],
-    limit: Annotated[int, typer.Option(min=1, help="Number of newest calls to read.")] = 2000,
+    limit: Annotated[int, typer.Option(min=1, help="Read this many of the newest calls.")] = 2000,
     least: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Minimum share of the prompts that a proposal covers."),

@@ -127,8 +127,8 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
     ):
         if setting:
             raise ConfigError(
-                f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
-                " only this machine's own processes reach a local model.",
+                f'{option} and model = "{name}" under [agent] in {FILE_NAME} cannot be'
+                " combined: only processes on this machine reach a local model.",
                 hint=f"Omit {option}; or serve the model separately (ratchet model), and "
                 "make its address an upstream of the server's gateway.",
             )
@@ -374,7 +374,7 @@ def _check(options: RunnerOptions) -> None:
     if options.path and options.agent is None:
         raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")
     if options.ray is not None and options.executor not in ("auto", "ray"):
-        raise ConfigError("--ray and --executor exclude each other; omit one.")
+        raise ConfigError("--ray and --executor cannot be combined; omit one.")
     if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(
             "--gateway needs a process for each running attempt: it is set through environment "

@@ -240,7 +240,7 @@ def print_messages(messages: Iterable[ConversationMessage], limit: int = MAX_CHA
 
     Args:
         messages: The messages.
-        limit: Maximum characters of one.
+        limit: Maximum length of one, in characters.
     """
     for message in messages:
         out.print(_message_line(message, limit), soft_wrap=True)

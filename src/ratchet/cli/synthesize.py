@@ -107,7 +107,7 @@ def synthesize(
         _one_of(choice, SOLVERS, "--solver")
     _one_of(split, SPLITS, "--split")
     if oracle is not None and solver:
-        raise InputError("--oracle and --solver exclude each other: an oracle is always right.")
+        raise InputError("--oracle and --solver cannot be combined: an oracle is always right.")
     project = project_in(folder)
     options = {
         "count": num_samples,

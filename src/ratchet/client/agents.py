@@ -20,7 +20,7 @@ from ratchet.client.call import (
 from ratchet.types import Activation, AgentSettings, Resource
 
 MAX_CACHED_AGENTS = 256
-"""Most agents whose last response is cached."""
+"""Maximum number of agents whose last response is cached."""
 
 
 class Active(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 """Requests with many items are split at about this size; a single item may be larger."""
 
 MAX_ITEMS = 1_000
-"""Most items in one request."""
+"""Maximum number of items in one request."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from ratchet.types import (
 )
 
 MAX_DETAIL = 2_000
-"""Most characters of a server's message that are shown."""
+"""How much of a server's message is shown, in characters."""
 
 
 class RequestRefused(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ class Fleet(RemoteRepository[TransportT]):
 
         Args:
             prefix: Only those whose names begin so.
-            limit: Most names, 1,000 at most.
+            limit: Maximum number of names, up to 1,000.
         """
         answer = yield get("queues", prefix=prefix, limit=limit)
         return answer.read(_Queues).queues

@@ -24,7 +24,7 @@ Pair: TypeAlias = tuple[str, int]
 """Rollout id and fence, which identify an attempt."""
 
 CLAIMS = 1_000
-"""Most rollouts of one claim, whatever the requested limit."""
+"""Maximum number of rollouts of one claim, whatever the requested limit."""
 
 
 class _New(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +217,7 @@ class Rollouts(RemoteRepository[TransportT]):
             queue: The queue; or several, which take turns. A name that ends with /* stands for
                 every queue that begins so.
             worker: Name of the worker, as HOST/PID/START.
-            limit: Most rollouts to claim; the server returns a thousand at most.
+            limit: Maximum number of rollouts to claim; the server returns a thousand at most.
             lease_s: Seconds until the claims expire, unless renewed by a heartbeat.
             now: Ignored.
             wait_s: Seconds that the server waits when nothing is queued, 60 at most.

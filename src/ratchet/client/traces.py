@@ -81,7 +81,7 @@ class Traces(RemoteRepository[TransportT]):
 
         Args:
             trace_id: Its id, or a prefix of it.
-            limit: Most spans to return, in order of start.
+            limit: Maximum number of spans to return, in order of start.
 
         Raises:
             InputError: Several traces have the prefix.

@@ -23,7 +23,7 @@ from ratchet.types import (
 )
 
 CACHED = 512
-"""Most cached resources; a version never changes."""
+"""Maximum number of cached resources; a version never changes."""
 
 
 class _Published(msgspec.Struct, frozen=True):

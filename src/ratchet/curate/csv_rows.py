@@ -44,7 +44,7 @@ class CsvRows:
     Args:
         lines: Lines with their ends, as `open(…, newline="")` has them.
         usual: The delimiter where the text does not tell.
-        longest: Most characters of a cell.
+        longest: Maximum length of a cell, in characters.
     """
 
     def __init__(self, lines: Iterable[str], usual: str, longest: int) -> None:
@@ -126,7 +126,7 @@ class CsvRows:
 
 
 class _Remembered:
-    """The lines, and those of the current row."""
+    """Iterates over lines, and remembers those of the current row."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines

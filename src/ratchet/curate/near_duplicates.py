@@ -48,8 +48,8 @@ order."""
 
 _BANDS, _ROWS = 32, 3
 _NEIGHBOURS = 8
-"""Texts of a bucket that each is compared with. They are ordered by their rarest words, so in a
-bucket full of one template's values a text is near its copies."""
+"""How many neighbours in its bucket a text is compared with. The bucket is ordered by its texts'
+rarest words, so that copies are neighbours even where one template fills the bucket."""
 
 _LEAST_AGREEMENT = 0.2
 """Minimum agreement of two signatures: three standard errors below `SAME_WORDS`."""

@@ -78,7 +78,7 @@ def split_tasks(
 
 
 def leaking_groups(dataset: Dataset, group_by: str | None = None) -> list[list[Task]]:
-    """Groups of tasks that are in several splits because tasks stated theirs; see `split_tasks`.
+    """Groups whose tasks are in several splits, because tasks state a split; see `split_tasks`.
 
     Raises:
         ConfigError: group_by names nothing.

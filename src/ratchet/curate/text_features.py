@@ -45,7 +45,7 @@ _CONTRASTS = _words(
     why
     """
 )
-"""Words that say what is asked; held by all texts of a group."""
+"""Words that say what is asked; all texts of a group must share them."""
 
 OPPOSITES = _words(
     """
@@ -102,7 +102,7 @@ class TextFeatures(NamedTuple):
     openings: frozenset[str]
     """Capitalised words at the beginning of a sentence, which may be names."""
     words: tuple[str, ...]
-    """In order, without fillers and what the facts hold."""
+    """The words that are neither facts nor fillers, in order."""
     plain: str
     """Normalised text, of which 4-grams are taken."""
 

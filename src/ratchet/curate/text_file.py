@@ -87,7 +87,7 @@ class TextFile(NamedTuple):
     """An open file."""
 
     stream: BinaryIO
-    """Its text in UTF-8, without a mark."""
+    """Its text in UTF-8, without a byte order mark."""
     encoding: Encoding
     head: bytes
     """What the stream begins with."""
@@ -208,7 +208,7 @@ def _around(line: bytes) -> bytes:
 
 
 def _by_zeros(head: bytes) -> str:
-    """UTF-16 or UTF-32 without a mark: zero bytes stand where ASCII has its high ones."""
+    """UTF-16 or UTF-32 without a byte order mark: high bytes of ASCII characters are zero."""
     head = head[: min(len(head) // 4 * 4, 64 * 1024)] or head[:2]
     zeros = [head[place::4].count(0) for place in range(4)]
     units = len(head) / 4

@@ -55,7 +55,7 @@ def code_tests(
     if not 0 < seconds <= 60:
         raise InputError(f"seconds = {seconds} must be a number above 0, and at most 60.")
     if not 0 <= tolerance < float("inf"):
-        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
+        raise InputError(f"The tolerance is {tolerance}; it must be a finite number, 0 or more.")
     comparison = JsonComparison(tolerance=tolerance)
 
     async def judge(output: Any, metadata: dict[str, Any], expected: Any = None) -> Judgement:

@@ -15,7 +15,7 @@ from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 MAX_OUTPUT = 50_000
 MAX_PASSAGES = 2_000_000
-"""Maximum characters of the output, and of the passages together."""
+"""Maximum length of the output, and of all passages together, in characters."""
 
 _KEYS = ("passages", "documents", "contexts", "context")
 _TEXTS = ("content", "text", "page_content", "document", "body", "snippet")

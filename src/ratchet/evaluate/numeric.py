@@ -38,7 +38,7 @@ def numeric(
         InputError: The tolerance is negative or not finite.
     """
     if not math.isfinite(tolerance) or tolerance < 0:
-        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
+        raise InputError(f"The tolerance is {tolerance}; it must be a finite number, 0 or more.")
 
     def judge(output: Any, expected: Any) -> Judgement:
         wanted, got = _number(expected, decimal_comma), _number(output, decimal_comma)

@@ -12,7 +12,7 @@ from ratchet.types import InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 MAX_TEXT = 1_000_000
-"""Maximum characters of a searched output."""
+"""Maximum length of a searched output, in characters."""
 
 _MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 

@@ -295,7 +295,7 @@ def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEval
     except msgspec.DecodeError as error:
         raise InputError(
             f"{path} is not a model of preferences: {error}.",
-            hint="Make it anew: ratchet align NAME.",
+            hint="Create it again: ratchet align NAME.",
         ) from None
     return PreferenceEvaluator(path, model, function, embed)
 
@@ -311,7 +311,7 @@ class PreferenceEvaluator(FunctionEvaluator):
     """
 
     is_judge = True
-    """An experiment may decide by its scores only with people's labels."""
+    """An experiment may be decided by its scores only with people's labels."""
 
     def __init__(
         self,

@@ -9,10 +9,10 @@ from ratchet.evaluate.prose_expressions import expressions_in, has_variable, pla
 from ratchet.evaluate.prose_numbers import ProseNumber, written_alike
 
 MAX_TEXT = 20_000
-"""Maximum characters read; of a longer text, the last ones, where answers usually are."""
+"""How many characters are read; of a longer text the last ones, where answers usually are."""
 
 _AT_ONCE = 40
-"""Maximum characters between a marker and its number."""
+"""Maximum number of characters between a marker and its number."""
 
 _HEDGE = re.compile(
     r"(?:[\W\d_]|about|approximately|approx|around|roughly|nearly|almost|exactly|just|only|simply|"

@@ -21,7 +21,7 @@ _MOST_TOKENS = 60
 """Maximum number of tokens of a computed expression."""
 
 _MOST_BETWEEN = 40
-"""Maximum characters between two numbers that belong together."""
+"""Maximum number of characters between two numbers that belong together."""
 
 _ARGUMENT = rf"\s*(?:\{{([^{{}}]*)\}}|([0-9]|[^\W\d_]|{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}))"
 _FORMS = (

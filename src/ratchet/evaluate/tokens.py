@@ -25,7 +25,7 @@ def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEval
         InputError: `within` is negative.
     """
     if within is not None and within < 0:
-        raise InputError(f"within = {within} is not a number of 0 or more.")
+        raise InputError(f"within is {within}; it must be 0 or more.")
 
     def judge(spans: list[Span]) -> float:
         if not spans:

@@ -36,7 +36,7 @@ def tool_calls(
         InputError: The tolerance is negative or not finite.
     """
     if not math.isfinite(tolerance) or tolerance < 0:
-        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
+        raise InputError(f"The tolerance is {tolerance}; it must be a finite number, 0 or more.")
     match = CallMatch(arguments, tolerance)
 
     def judge(spans: list[Span], metadata: dict[str, Any], expected: Any = None) -> Judgement:

@@ -29,7 +29,7 @@ def trajectory(
     max_steps: int | None = None,
     tolerance: float = 0.0,
 ) -> FunctionEvaluator:
-    """1 if the rollout's tool calls are as expected, none is forbidden, and they are few enough.
+    """1 if the rollout's tool calls are as expected, none is forbidden, and not too many are made.
 
     Expected calls are given as for `tool_calls`. A task may have none where `forbidden` or
     `max_steps` is set.
@@ -40,16 +40,16 @@ def trajectory(
             and no others; `subset`: the expected ones in any order, and others.
         arguments: As for `tool_calls`.
         forbidden: Names of tools that must not be called.
-        max_steps: Most tool calls.
+        max_steps: Maximum number of tool calls.
         tolerance: Largest difference of equal numbers in arguments.
 
     Raises:
         InputError: A number is negative or not finite.
     """
     if max_steps is not None and max_steps < 0:
-        raise InputError(f"max_steps = {max_steps} is not a number of 0 or more.")
+        raise InputError(f"max_steps is {max_steps}; it must be 0 or more.")
     if not math.isfinite(tolerance) or tolerance < 0:
-        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
+        raise InputError(f"The tolerance is {tolerance}; it must be a finite number, 0 or more.")
     match = CallMatch(arguments, tolerance)
     bounded = bool(forbidden) or max_steps is not None
 

@@ -18,8 +18,8 @@ from ratchet.observe.system_prompts import is_model_call
 from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
 
 MIN_PIECE = 20
-"""Minimum characters of a template's longest constant piece to recognise it inside a longer
-message."""
+"""Minimum length of a template's longest constant piece, in characters, to recognise it inside a
+longer message."""
 
 MAX_SPANS = 2_000
 """Maximum number of spans of a rollout to inspect."""
@@ -211,7 +211,7 @@ def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace 
 def step_of(
     name: str, template: PromptTemplate, spans: Iterable[Span], task_input: Any
 ) -> Span | None:
-    """The last model call that sent a prompt, if it is another step than the whole rollout.
+    """The last model call that sent a prompt, if that is not the same as the whole rollout.
 
     It is where other calls sent other prompts, and where no call sent the task's input, such as the
     name of a file. None otherwise.

@@ -81,7 +81,7 @@ def exceeded(
     ):
         return f"{spent.coach_calls} of {budget.coach_calls} coach calls are spent"
     if budget.dollars is not None and spent.dollars >= budget.dollars:
-        return f"{dollars_text(spent.dollars)} of ${budget.dollars:g} are spent"
+        return f"{dollars_text(spent.dollars)} of ${budget.dollars:g} is spent"
     return ""
 
 

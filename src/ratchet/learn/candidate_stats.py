@@ -14,7 +14,7 @@ from ratchet.types import Candidate
 CONFIDENCE_LEVEL = 0.95
 
 MAX_ERROR = 200
-"""Maximum characters of an error message."""
+"""Maximum length of an error message, in characters."""
 
 
 class CandidateStats:

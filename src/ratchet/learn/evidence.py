@@ -22,7 +22,7 @@ MAX_ASKED_LENGTH = 1_000
 """Characters of a task's input that are compared with another's."""
 
 MAX_KIND_LENGTH = 120
-"""Most characters of a kind of failure."""
+"""Maximum length of a kind of failure, in characters."""
 
 CUT_OFF_REASONS = ("length", "max_tokens", "max_output_tokens")
 """Finish reasons of an answer that its token limit cut off."""

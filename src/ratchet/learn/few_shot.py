@@ -5,7 +5,7 @@ they show the agent's own behaviour at its best. A prompt that is one of several
 the model calls that sent it. Where the agent failed, the task's expected answer is shown instead,
 if the objective gives it full marks: a weak model may answer no task in the right form before it
 has seen one. A race finds the best set: sets of several sizes run the same tasks, and the better
-half of those that may still be the best continues to as many tasks again (sequential halving:
+half of those that may still be the best runs as many further tasks (sequential halving:
 Karnin et al. 2013). A set is never evaluated on a task that it contains.
 """
 
@@ -53,7 +53,7 @@ ROLLOUTS_EXAMINED = 8
 """Rollouts whose traces show which prompt is used most, and which placeholder holds the task."""
 
 MIN_TASKS = 4
-"""Fewest train tasks, and val tasks, that a set runs."""
+"""Minimum number of train tasks, and val tasks, that a set runs."""
 
 FIRST_PART = 8
 """Train tasks that each set runs first."""

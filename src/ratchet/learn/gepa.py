@@ -47,10 +47,10 @@ FRUITLESS = 12
 so that a coach that always refuses is not called forever."""
 
 MAX_FIELD = 4_000
-"""Maximum characters of an input, an output or a feedback shown to the coach."""
+"""Maximum length of an input, an output or feedback shown to the coach, in characters."""
 
 MAX_STEPS = 12_000
-"""Maximum characters of a rollout's steps shown to the coach."""
+"""Maximum length of a rollout's steps shown to the coach, in characters."""
 
 
 class GEPA:

@@ -10,7 +10,7 @@ ALWAYS_ALLOWED_TEXT = 4_000
 
 
 def longest(source: str, growth: float = MAX_TEXT_GROWTH) -> int:
-    """Maximum characters of a rewritten text.
+    """Maximum length of a rewritten text, in characters.
 
     Args:
         source: The source's own text, not the parent's: repeated edits cannot grow without limit.

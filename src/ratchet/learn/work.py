@@ -117,8 +117,8 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Rollout:
         """The rollout of a candidate on a task; each repetition is a separate rollout.
 
-        One that trains a model, in the batch `training`, is another one than one that measures: the
-        model's own distribution is sampled.
+        A rollout that trains a model, in the batch `training`, differs from one that measures: it
+        samples the model's own distribution.
         """
         purpose = f"{TRAIN}/{self.run_id}/{self.part}{training}" if training else ""
         return Rollout.of(

@@ -28,13 +28,14 @@ from ratchet.types import Cost, total_cost
 from ratchet.types.wording import counted
 
 MAX_REPEATED = 6_000
-"""Maximum characters of a malformed answer that are repeated in the repair request."""
+"""How much of a malformed answer the repair request repeats, in characters."""
 
 
 EMPTY = "The model's answer was empty."
 
 MAX_SILENT = 2
-"""Number of time-outs in a row after which an endpoint that never answered is given up."""
+"""Number of time-outs in a row after which an endpoint is given up, if it answered no other call
+meanwhile."""
 
 
 class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     """Sampling temperature; None for the model's own."""
     max_tokens: int | None = 16_000
-    """Maximum tokens of an answer, including reasoning; None for no limit."""
+    """Maximum number of tokens in an answer, including reasoning; None for no limit."""
     patient: bool = False
     """Whether later calls still try an endpoint that failed every try of a call."""
 

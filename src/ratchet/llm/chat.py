@@ -80,7 +80,7 @@ class ChatClient(Protocol):
             messages: The conversation so far.
             schema: JSON schema that the answer must fit.
             temperature: Sampling temperature; the coach's by default.
-            max_tokens: Maximum tokens of the answer; the coach's by default.
+            max_tokens: Maximum number of tokens of the answer; the coach's by default.
             model: Name of a model of the ensemble; drawn by the ensemble by default.
 
         Raises:

@@ -154,7 +154,7 @@ class Coach:
 
         Args:
             messages: The conversation.
-            max_tokens: Maximum tokens of the answer; those of the model or the coach by default.
+            max_tokens: Maximum number of tokens of the answer; by default the model's or coach's.
             model: Name of the model; by default the dearest of those that may be drawn.
         """
         members = [self._named(model)] if model is not None else self._ensemble.models.values()

@@ -38,7 +38,7 @@ class CoachModel(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     """Sampling temperature; the coach's by default."""
     max_tokens: int | None = None
-    """Maximum tokens of one answer; the coach's by default."""
+    """Maximum number of tokens in one answer; the coach's by default."""
     input_price: float | None = None
     """Dollars per million input tokens, for a model without a published price."""
     output_price: float | None = None

@@ -13,7 +13,7 @@ Remedy: TypeAlias = Literal["again", "request", "never"]
 """again: retry later. request: this request is at fault. never: the endpoint is unusable."""
 
 MAX_QUOTED = 300
-"""Maximum characters quoted from a server's error message."""
+"""How many characters of a server's error message are quoted."""
 
 _TOO_LONG = re.compile(
     r"context.?(?:length|window|size)|maximum context|too many (?:input )?tokens|prompt is too long"

@@ -33,7 +33,7 @@ _STANDARD = frozenset({"", "auto", "default"})
 """Service tiers whose price is the published one."""
 
 MAX_NAME = 200
-"""Maximum characters of a model name that is looked up."""
+"""Maximum length of a model name that is looked up, in characters."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

@@ -272,7 +272,7 @@ async def ask_paid(
         kind: Who asks, such as `coach`; with the model it tells calls of one price from others.
         schema: JSON schema of the answer.
         temperature: Sampling temperature.
-        max_tokens: Maximum tokens of the answer.
+        max_tokens: Maximum number of tokens of the answer.
         model: Name of the model.
         own: A account of the asker's own, whose limit holds, too.
 

@@ -13,7 +13,7 @@ from ratchet.llm.answer_text import code_blocks, without_reasoning
 from ratchet.types import InputError
 
 MAX_SEARCHED = 200_000
-"""Maximum characters of an answer that are searched."""
+"""How much of an answer is searched, in characters."""
 
 MAX_POSITIONS = 200
 """Maximum positions in prose at which an object is searched."""

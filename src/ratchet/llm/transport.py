@@ -14,10 +14,10 @@ from ratchet.llm.endpoint import Endpoint
 from ratchet.llm.failures import RequestFailed, of_status, quote, without_key
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of one response."""
+"""Maximum size of one response, in bytes."""
 
 MAX_PACKED_BYTES = 512 * 1024
-"""Maximum bytes of a compressed response, which may expand a thousandfold."""
+"""Maximum size of a compressed response, in bytes; it may expand a thousandfold."""
 
 
 class ChatTransport(Protocol):

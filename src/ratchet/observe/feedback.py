@@ -129,9 +129,11 @@ def _statement(
     }
     kinds = [name for name, argument in statements.items() if argument is not None]
     if len(kinds) > 1:
-        raise InputError(f"It is either {' or '.join(kinds)}; give each in a call of its own.")
+        raise InputError(
+            f"One call takes only one of {', '.join(kinds)}.", hint="Make a call for each."
+        )
     if value is not None and kinds and kinds[0] in ("thumbs", "rating"):
-        raise InputError(f"{kinds[0]} is already a value.")
+        raise InputError(f"value cannot be given with {kinds[0]}.", hint="Omit one of them.")
     number = None if value is None else float(value)
     if not kinds:
         return ("rating" if value is not None or not comment else "comment"), number, None
@@ -142,7 +144,10 @@ def _statement(
     if rating is not None:
         worst, best = scale
         if not (math.isfinite(worst) and math.isfinite(best) and worst != best):
-            raise InputError(f"The scale {scale!r} needs two different ends.")
+            raise InputError(
+                f"The scale {scale!r} is not two different finite numbers.",
+                hint="Give the worst and the best rating, such as (1, 5).",
+            )
         return "rating", (float(rating) - worst) / (best - worst), None
     if preference is not None:
         if not isinstance(preference, (tuple, list)) or len(preference) != 2:

@@ -63,7 +63,9 @@ def redirect_prompt_files(destination: Destination, versions: LiveVersions | Non
             contents = _rendered(root, path, versions.release_id)
         redirect_live(contents)
     except Exception as error:
-        _log.warning("Prompt files are read as they are: %s", error)
+        _log.warning(
+            "The release's prompt files cannot be used, so the project's own are read: %s", error
+        )
 
 
 def rendered_files_path(root: Path, live: Path) -> Path:
@@ -85,8 +87,8 @@ def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
     rendered = read_bundle(path, RenderedFiles)
     if rendered is None or rendered.release_id != release_id:
         raise ConfigError(
-            f"no command of Ratchet has run in {root} since release {release_id[:12]!r}, to write "
-            "it into them. `ratchet status` does."
+            f"no Ratchet command has run in {root} since release {release_id[:12]!r} to write its "
+            "texts into them. Run any, such as `ratchet status`."
         )
     if rendered.refusal:
         raise ConfigError(rendered.refusal)

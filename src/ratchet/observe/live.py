@@ -94,7 +94,7 @@ class PipelineStages(msgspec.Struct, frozen=True):
 
 
 class LivePipeline:
-    """A `Sink` for everything outside of rollouts, and the way out for feedback.
+    """A `Sink` for all spans outside of rollouts, which also sends feedback.
 
     Args:
         open: Creates the stages; called in the sender thread before the first record is sent.
@@ -502,8 +502,8 @@ class LivePipeline:
         _end(stages, max(0.1, (self._closing_until or 0.0) - time.monotonic()))
 
     def _warn_unopened(self, count: int) -> None:
-        """Warn of records that were lost because no destination opened, including the previous
-        one's."""
+        """Warn of records that were lost because no destination could be opened, among them those
+        that earlier destinations did not take."""
         former = [stages.delivery for stages in self._superseded]
         count += sum(delivery.waiting for delivery in former if not delivery.keeps_on_disk)
         _warn_lost(count, "their destination could not be opened")

@@ -357,7 +357,8 @@ def feedback_pipeline() -> LivePipeline:
 
 
 def flush(timeout_s: float = EXIT_TIMEOUT_S) -> bool:
-    """Send what is queued in this process. Returns whether all of it is now stored, as `Handle`."""
+    """Send what is queued in this process; returns whether all of it is stored, as `Handle.flush`
+    does."""
     return _pipeline is None or _pipeline.flush(timeout_s)
 
 

@@ -76,8 +76,8 @@ class Backlog(Protocol):
         """The oldest batches, without removing them.
 
         Args:
-            records: Most records of all but the first.
-            size: Most bytes of all but the first.
+            records: Maximum number of records, which the first batch alone may exceed.
+            size: Maximum number of bytes, with the same exception.
         """
         ...
 
@@ -469,11 +469,11 @@ class SharedSpool(Spool):
             )
 
     def first(self) -> SpoolFrame | None:
-        """None: another process reads them."""
+        """None: another process reads the batches."""
         return None
 
     def records(self) -> int:
-        """None that this process must send."""
+        """0: this process sends nothing itself."""
         return 0
 
     def _fits(self, segment: _Segment, frame: SpoolFrame) -> bool:

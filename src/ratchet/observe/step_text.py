@@ -10,7 +10,7 @@ import msgspec
 from ratchet.types import Span
 
 MAX_STEP = 4_000
-"""Maximum characters of one step."""
+"""Maximum length of one step, in characters."""
 
 RETURNED = "- tool returns: "
 """Beginning of a step that is what a tool returned."""

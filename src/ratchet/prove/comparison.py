@@ -192,8 +192,8 @@ class Comparison:
         """Add the next pair; returns the verdict, or None to continue.
 
         Raises:
-            InputError: The comparison is over, the pair has another number of repetitions than the
-                plan, or a value that a guardrail cannot use.
+            InputError: The comparison is over, the pair's number of repetitions is not the plan's,
+                or it has a value that a guardrail cannot use.
         """
         if self.verdict is not None or self.proved:
             raise InputError(

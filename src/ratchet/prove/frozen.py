@@ -6,9 +6,9 @@ the mean difference over the set as their mean. One e-process a set tests "worse
 more", at the level of the whole experiment: all sets have to pass, so no level is shared (see
 `ratchet.prove.guardrails`).
 
-The draws begin once the pairs have promoted the candidate. They are another sample than the pairs,
-and an e-process holds at every stopping time, so the order changes no error rate; a proof that
-fails, as most do, costs no draw.
+The draws begin once the pairs have promoted the candidate. They are a different sample, and an
+e-process holds at every stopping time, so the order changes no error rate; a proof that fails, as
+most do, costs no draw.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
     Args:
         sets: Number of frozen sets.
         alpha: Level of the experiment.
-        draws: Most draws of all sets together.
+        draws: Maximum number of draws of all sets together.
     """
     low, high = 0, sets
     while low < high:
@@ -78,7 +78,7 @@ def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
     Args:
         sets: Number of sets, not above `affordable_sets`.
         alpha: Level of the experiment.
-        draws: Most draws of all sets together.
+        draws: Maximum number of draws of all sets together.
     """
     low, high = round(100 * MIN_FROZEN_MARGIN), round(100 * MAX_FROZEN_MARGIN)
     while low < high:
@@ -91,7 +91,8 @@ def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
 
 
 def draws_of_one(sets: int, margin: float, *, alpha: float, draws: int) -> int:
-    """Most draws of one set: twice its share, but no more than a proof of the margin takes."""
+    """Maximum number of draws of one set: twice its share, but no more than proving the margin
+    takes."""
     needed = 2 * tasks_needed(alpha, margin, _variance(margin))
     return max(1, min(draws, MAX_SHARES * draws // sets, needed))
 

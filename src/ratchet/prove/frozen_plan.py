@@ -29,7 +29,7 @@ class FrozenGuardrail(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     """The smallest unacceptable mean loss, in points of the score."""
     draws: int
-    """Most draws of this set, each run once with either candidate."""
+    """Maximum number of draws of this set, each run once with either candidate."""
     seed: str
     """Determines which task each draw takes."""
 
@@ -59,7 +59,7 @@ class FrozenPlan(msgspec.Struct, frozen=True, kw_only=True):
     sets: tuple[FrozenGuardrail, ...]
     """In the order in which they were chosen: worst loss first, then newest."""
     draws: int
-    """Most draws of all sets together."""
+    """Maximum number of draws of all sets together."""
     noise: float
     """Largest probability that an answer flips by chance at which an equally good candidate still
     passes all sets with a probability of 0.95."""

@@ -30,7 +30,7 @@ ROW_OF_LIST = {"pairs": "pair", "draws": "draw"}
 """The lists whose rows are compared one by one, with the key of a row's number."""
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of a file; larger ones are not read."""
+"""Maximum size of a file, in bytes; larger ones are not read."""
 
 MAX_EXPERIMENT = 1_000_000
 """Maximum number of pairs."""

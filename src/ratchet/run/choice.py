@@ -143,7 +143,7 @@ def check_import_per_candidate(kind: Kind) -> None:
     }
     if kind in once:
         raise ConfigError(
-            f'executor = "{kind}" and import_per_candidate = true under [run] exclude each other:'
+            f'executor = "{kind}" and import_per_candidate = true under [run] cannot be combined:'
             f" {once[kind]}.",
             hint='Set executor = "auto", or read each prompt when it is used instead of at import.',
         )

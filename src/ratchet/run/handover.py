@@ -115,7 +115,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             ConfigError: An agent of this kind has none there.
         """
         if self.output and not is_program:
-            raise ConfigError("output belongs to an agent with command or url.")
+            raise ConfigError("output needs command or url under [agent].")
         if not is_command or self.output in ("", LAST_LINE):
             return
         if not _is_below(self.file):

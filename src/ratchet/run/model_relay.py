@@ -30,7 +30,7 @@ CALL_HEADER = "x-ratchet-call"
 DIRECT = "/to/"
 
 KEPT_BYTES = 16_777_216
-"""Most bytes of a body that are kept; all are passed on."""
+"""How many bytes of a body are kept; all are passed on."""
 
 CONNECT_TIMEOUT_S = 20.0
 READ_TIMEOUT_S = 600.0

@@ -46,7 +46,7 @@ class ServedExecutor:
         handover: What is sent, and where in the response the result is.
         folder: Working folder of the command.
         state: Folder for logs.
-        slots: Most instances.
+        slots: Maximum number of instances.
         timeout_s: Seconds that one attempt may take.
         server: URL of the server whose gateway serves model calls.
         variables: Further variables of the command; they take precedence over the gateway's.

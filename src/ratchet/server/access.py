@@ -212,7 +212,7 @@ class Gatekeeper:
         raise HttpProblem(
             403,
             f"This needs a key with the scope {' or '.join(needs)}; yours has"
-            f" {has or f'none that there is ({OLD_SCOPE})'}.",
+            f" {has or f'only scopes that no longer exist ({OLD_SCOPE})'}.",
             hint=f"Create a key: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )
@@ -286,7 +286,8 @@ def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str
         own, own_fence = caller.attempt
         raise HttpProblem(
             403,
-            f"The token of attempt {own_fence} of rollout {own!r} does not open {attempt_text!r}.",
+            f"The token of attempt {own_fence} of rollout {own!r} gives no access to"
+            f" {attempt_text!r}.",
             hint="Use the base URL that the attempt was given.",
         )
 

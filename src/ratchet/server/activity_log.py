@@ -36,7 +36,7 @@ class ActivityLog:
         self._events: deque[tuple[str, Any]] = deque(maxlen=MAX_PENDING)
         self._rows: deque[AuditRow] = deque(maxlen=MAX_PENDING)
         self._refused: dict[tuple[str, str, str, int], float] = {}
-        """Time until which each refusal is not recorded again."""
+        """When each kind of refusal may be recorded again."""
         self._more = asyncio.Event()
         self._closing = asyncio.Event()
         self._written = asyncio.Event()

@@ -169,7 +169,7 @@ async def check_asked(
             403,
             f"This key is limited to the agent {caller.agent!r}, but this route concerns more "
             "than one agent.",
-            hint="Use a key without --agent.",
+            hint="Use a key that was created without --agent.",
         )
     if concerns.asked is not None:
         check_agents(caller, await concerns.asked(server, arguments))

@@ -54,11 +54,11 @@ class ClientDisconnected(Exception):
 class BodyBudget:
     """The memory that the bodies of all requests of a server share.
 
-    A body takes its declared length before it is read, and what it becomes as it does. Where there
-    is no room it waits, first come, first served, and is refused when none is free in time.
+    A body reserves its declared length before it is read, and more as it is decoded. If there is no
+    room, it waits its turn, and is refused if none becomes free in time.
 
     Args:
-        limit: Most bytes; one body may exceed it while there is no other.
+        limit: Maximum number of bytes; a body may exceed it while there is no other.
         room_s: Seconds that a body waits for room.
     """
 
@@ -67,7 +67,7 @@ class BodyBudget:
         self._room_s = room_s
         self._waiting: deque[tuple[HeldBody, int, asyncio.Future[None]]] = deque()
         self.held = 0
-        """Bytes taken."""
+        """Bytes reserved."""
         self.decoding = asyncio.Lock()
         """Held while a large body is decoded: one at a time, so that other requests get their
         turn."""
@@ -82,12 +82,12 @@ class BodyBudget:
             body.release()
 
     def give_back(self, size: int) -> None:
-        """Take bytes back; used by `HeldBody.release`."""
+        """Free memory that a body held; used by `HeldBody.release`."""
         self.held -= size
         self._give()
 
     async def take(self, body: HeldBody, size: int) -> None:
-        """Take bytes for a body; used by `HeldBody.grow`.
+        """Reserve memory for a body, in bytes; used by `HeldBody.grow`.
 
         Raises:
             HttpProblem: There was no room in time (429).

@@ -27,7 +27,7 @@ QUIET_S = 5.0
 """After this many seconds without news, the last message is repeated with the elapsed time."""
 
 PRINTED = 4_000
-"""Number of newest characters of output kept."""
+"""How many of the newest characters of output are kept."""
 
 _CHUNK = 1 << 16
 _DRAIN_S = 1.0

@@ -32,7 +32,7 @@ REAP_S = 5.0
 """Interval between checks for expired leases, in seconds."""
 
 GATHER_S = 0.01
-"""How long a caller that waits for rollouts waits for more of them after the first has ended."""
+"""Seconds that a caller waits for further rollouts to end once the first has ended."""
 
 MAX_BATCH = 1_000
 """Maximum number of outcomes or claims in one transaction."""

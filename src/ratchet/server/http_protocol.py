@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 HEAD_BYTES = 64 * 1024
-"""Maximum bytes of a request that are not its body: its line, headers and trailers. A request may
+"""Maximum number of bytes of a request besides its body: of its line, headers and trailers. It may
 have more by what arrives together with its end.
 """
 
 FRAMING = 8
-"""Bytes of framing allowed per byte of a chunked body: chunks of one byte have five."""
+"""Bytes of framing allowed per byte of a chunked body; a chunk of one byte needs five."""
 
 HEAD_S = 30.0
 """Seconds in which the head of a request must arrive."""
@@ -114,7 +114,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._reading_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header or a trailer that is complete."""
+        """Count the bytes of a header or trailer."""
         self._overhead += len(name) + len(value)
         if self._overhead <= 2 * HEAD_BYTES:
             super().on_header(name, value)

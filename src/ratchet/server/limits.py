@@ -48,7 +48,7 @@ class TokenBuckets:
         rate: Tokens refilled per second.
         burst: Capacity in tokens.
         clock: Monotonic clock in seconds.
-        most: Most buckets; beyond it the oldest are reset.
+        most: Maximum number of buckets; beyond it the oldest are reset.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ class Metrics:
         )
         self._recording_waits = self._histogram(
             "gateway_recording_wait_seconds",
-            "Waits of calls until there was a place for their recording.",
+            "How long calls waited for a place for their recording.",
             ANSWER_BUCKETS_S,
         )
         self._spooled = self._counter(

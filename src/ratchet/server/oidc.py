@@ -34,7 +34,7 @@ TIMEOUT_S = 10.0
 """Timeout of a whole answer of the provider, in seconds."""
 
 MAX_BYTES = 1 << 20
-"""Maximum bytes of an answer by the provider."""
+"""Maximum size of a response of the identity provider, in bytes."""
 
 PROVIDER_TTL_S = 3600.0
 """Seconds for which the provider's configuration and keys are cached."""
@@ -207,7 +207,9 @@ class OidcLogin:
         if not hmac.compare_digest(query.get("state", "").encode(), pending.state.encode()):
             raise LoginRefused("expired", "This login did not begin in this browser.")
         if query.get("error"):
-            raise LoginRefused("denied", f"The provider refused: {query['error'][:200]}.")
+            raise LoginRefused(
+                "denied", f"The identity provider refused the login: {query['error'][:200]}."
+            )
         provider = await self._provider()
         async with self._client() as http:
             tokens = await self._exchanged(http, provider, query.get("code", ""), pending.verifier)

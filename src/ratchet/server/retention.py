@@ -31,14 +31,14 @@ MAX_STEP_S = 0.05
 """Target duration of a step in seconds; a longer step makes the next one smaller."""
 
 MIN_STEP_ROWS, MAX_STEP_ROWS = 100, 250
-"""Fewest and most rows of a step. Not fewer, since a step may be slow only because it waited for
-a lock."""
+"""Minimum and maximum number of rows of a step. The minimum keeps a step that was slow only because
+it waited for a lock from making the next ones tiny."""
 
 STEP_PAUSES_S = (0.02, 0.2)
 """Shortest and longest pause between steps, in seconds."""
 
 Prune = Callable[[int, int], PruningStep]
-"""Runs a step: takes the last row of the previous step and the most rows to delete."""
+"""Runs a step. Arguments: last row of the previous step, maximum number of rows to delete."""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

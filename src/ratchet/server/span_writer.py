@@ -93,7 +93,7 @@ class SpanWriter:
 
     Args:
         store: Store of the spans.
-        pending_limit: Most pending spans; beyond it, new ones are refused.
+        pending_limit: Maximum number of pending spans; beyond it, new ones are refused.
         metrics: Counts stored and refused spans.
         redact: Applied to each record before it is stored.
     """

@@ -18,7 +18,7 @@ LOOK_INTERVAL_S = 0.5
 """Seconds between checks of an index that is complete."""
 
 MAX_TIME_SHARE = 0.05
-"""Share of the time spent indexing while spans arrive, which come first."""
+"""Maximum share of the time spent indexing while spans arrive: storing them comes first."""
 
 AFTER_ERROR_S = 5.0
 """Seconds until the store is retried."""
@@ -57,7 +57,7 @@ def pause_s(state: IndexState, last_mark: int | None, took_s: float) -> float:
     """Seconds until the next step.
 
     Args:
-        state: How far the index is.
+        state: How far the index has come.
         last_mark: Newest mark after the step before; None at the first.
         took_s: Seconds that this step took.
     """

@@ -46,7 +46,7 @@ class VerlRollouts(Trainer):
 
     Args:
         agent: As `ratchet.Trainer.fit` takes it; its reward is what is learned.
-        train: Tasks; the data set that verl reads is made of them (`write_tasks`).
+        train: Tasks; the dataset that verl reads is made of them (`write_tasks`).
         val: Tasks for verl's validations.
         options: Those of `ratchet.Trainer`: initial_resources, n_runners, timeout_s, store, seed.
     """
@@ -58,10 +58,10 @@ class VerlRollouts(Trainer):
         self._served: _ServedByVerl
 
     def write_tasks(self, folder: Path) -> tuple[Path, Path]:
-        """Write the data sets that verl reads, `train.parquet` and `val.parquet`.
+        """Write the datasets that verl reads, `train.parquet` and `val.parquet`.
 
         Each row has the columns prompt, data_source, reward_model and extra_info, as verl's own
-        data sets have them; the task is named in extra_info.
+        datasets have them; the task is named in extra_info.
 
         Args:
             folder: Made if it is missing.
@@ -157,15 +157,15 @@ class LabRollouts:
         ]
 
     def task(self, id: str) -> Task:
-        """The task of a row of verl's data set.
+        """The task of a row of verl's dataset.
 
         Raises:
             InputError: There is none.
         """
         if id not in self._tasks:
             raise InputError(
-                f"verl's data set names the task {id!r}, which is not among the agent's tasks.",
-                hint="Write the data set again: VerlRollouts.write_tasks(folder).",
+                f"verl's dataset names the task {id!r}, which is not among the agent's tasks.",
+                hint="Write the dataset again: VerlRollouts.write_tasks(folder).",
             )
         return self._tasks[id]
 
@@ -198,7 +198,7 @@ class LabRollouts:
                 evaluation.rollout.error for evaluation in measured if evaluation.rollout.error
             ]
             raise AgentError(
-                f"The tokens of no model call were kept in {counted(len(measured), 'rollout')} of"
+                f"No tokens of model calls were kept in {counted(len(measured), 'rollout')} of"
                 f" the task {task.id}. {errors[0] if errors else ''}".rstrip(),
                 hint="The agent must call the model at the base_url of the Model that it is given,"
                 " and by its name.",

@@ -33,10 +33,10 @@ from ratchet.types.label import RIGHT_FROM
 from ratchet.types.wording import counted
 
 TITLE_LIMIT = 200
-"""Maximum characters of a title; GitLab allows 255, with a prefix for drafts."""
+"""Maximum length of a title in characters; GitLab allows 255, with a prefix for drafts."""
 
 BODY_LIMIT = 60_000
-"""Maximum characters of a body; GitHub allows 65,536."""
+"""Maximum length of a body in characters; GitHub allows 65,536."""
 
 _CELL = 120
 _PATCH = re.compile(r"<details>\n<summary>The patch</summary>.*?\n\n</details>(?=\n\n|\n\Z)", re.S)

@@ -13,7 +13,7 @@ from ratchet.source.tree import Module
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 200
-"""Most files of a named folder that are staged."""
+"""Maximum number of files of a named folder that are staged."""
 
 _LONGEST = 200
 _SUFFIX = 12

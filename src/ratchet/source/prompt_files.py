@@ -23,7 +23,7 @@ _FIELD = re.compile(r"\{\{|\{[^\W\d]\w*\}")
 _JINJA = re.compile(r"\{\{|\{%")
 _JINJA_ENDINGS = frozenset({".j2", ".jinja", ".jinja2", ".prompty"})
 _SHOWN = 12
-"""Most keys that a message lists."""
+"""Maximum number of keys that a message lists."""
 
 
 def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Declaration]:

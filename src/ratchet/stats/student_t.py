@@ -7,7 +7,7 @@ from math import exp, lgamma, log
 from statistics import NormalDist
 
 MAX_STEPS = 200
-"""Most steps of the continued fraction, and of the bisection."""
+"""Maximum number of steps of the continued fraction, and of the bisection."""
 
 NORMAL_ABOVE = 1e6
 """Degrees of freedom above which the normal distribution's quantile is taken."""

@@ -196,8 +196,8 @@ def _agent(name: str) -> str:
     if name and not _AGENT.fullmatch(name):
         raise InputError(
             f"{name[:200]!r} is not a valid agent name.",
-            hint="A name has 1 to 100 letters, digits, '.', '_', '-' and ':', as in the traces "
-            "or in MODULE:FUNCTION.",
+            hint="Give the name that is in the agent's traces, or MODULE:FUNCTION: at most 100 "
+            "letters, digits, '.', '_', '-' and ':'.",
         )
     return name
 

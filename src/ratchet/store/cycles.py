@@ -112,7 +112,7 @@ class Cycles:
             allowed = ", ".join(sorted(CYCLE_TRANSITIONS[before])) or "nothing"
             raise Conflict(
                 f"Cycle {cycle.id[:12]} is at {before!r} and cannot go to {cycle.state!r};"
-                f" {allowed} may follow."
+                f" allowed next: {allowed}."
             )
         if stored is None:
             other_id = connection.execute(
@@ -136,12 +136,12 @@ class Cycles:
         return matches[0] if matches else None
 
     def find(self, prefix: str) -> builtins.list[Cycle]:
-        """Find by id prefix, oldest first, at most a hundred."""
+        """Find cycles by id prefix, oldest first, at most a hundred."""
         query = select(cycles.c.body).where(starts_with(cycles.c.id, prefix))
         return self._select(query.order_by(cycles.c.seq).limit(100))
 
     def list(self, agent: str | None = None, limit: int = 100) -> builtins.list[Cycle]:
-        """List the newest, newest first."""
+        """List the newest cycles, of one agent or of all, newest first."""
         query = select(cycles.c.body)
         if agent is not None:
             query = query.where(cycles.c.agent == agent)

@@ -55,7 +55,7 @@ class Datasets:
             Its version.
 
         Raises:
-            Conflict: The latest version is another one than `after`.
+            Conflict: The latest version is not `after`.
         """
         moment = time.time() if now is None else now
         version = dataset.version

@@ -172,7 +172,7 @@ def _name(step: ConversationStep) -> str:
 
 
 def _is_around(operation: Any) -> bool:
-    """Whether messages within a step belong to another history than messages around it."""
+    """Whether messages within a step belong to a different history from those around it."""
     return isinstance(operation, str) and (operation in _AGENTS or operation == _TOOL)
 
 
@@ -267,7 +267,7 @@ def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
 def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
     """Return the messages that are new, among those aligned with other messages of the log.
 
-    An answer may be resent in another form than it was given in: it matches one of the same role.
+    An answer may be resent in a different form: it matches a message of the same role.
     """
     unmatched = list(passed)
     new: list[_Entry] = []

@@ -178,7 +178,10 @@ class Database:
     def _write_turn(self) -> Iterator[None]:
         turn = self._turn
         if not turn.acquire(timeout=PATIENCE_S * 2):
-            raise StoreError(f"The store {self.location} stayed locked by other threads.")
+            raise StoreError(
+                f"The store {self.location} stayed locked by other threads of this process.",
+                hint="Try again.",
+            )
         try:
             yield
         finally:

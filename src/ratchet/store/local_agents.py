@@ -50,7 +50,7 @@ _log = logging.getLogger("ratchet")
 
 
 class PromptFiles(Protocol):
-    """The project's prompt files, which a live agent reads with a release's texts."""
+    """The prompt files from which live agents read a release's prompts."""
 
     def mark(self) -> Hashable:
         """A value that differs whenever a file has changed."""

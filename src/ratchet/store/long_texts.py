@@ -17,7 +17,7 @@ from ratchet.types import json_items
 from ratchet.types.json_items import JsonItems
 
 MIN_TEXT = 1_024
-"""Minimum characters of at least one text in a span whose texts are separated."""
+"""Minimum length of at least one text in a span whose texts are separated, in characters."""
 
 _TEXTS = (
     *("gen_ai.input.messages", "gen_ai.tool.call.result", "ratchet.output", "ratchet.input"),
@@ -26,10 +26,10 @@ _TEXTS = (
 """Attributes with texts that recur."""
 
 MIN_JSON_LIST = 128
-"""Minimum characters of a JSON list."""
+"""Minimum length of a JSON list, in characters."""
 
 MIN_OTHER_TEXT = 512
-"""Minimum characters of another text: a row of its own costs about 100 bytes."""
+"""Minimum length of another text, in characters: a row of its own costs about 100 bytes."""
 
 _LEAST_ITEM = 32
 """Minimum mean length of items; a list of numbers, for example, stays a single text."""

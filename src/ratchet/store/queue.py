@@ -61,7 +61,7 @@ class Queue:
     def claim(
         self, queue: str | Sequence[str], worker: str, limit: int, lease_s: float, now: float
     ) -> list[Claim]:
-        """Claim the oldest queued rollouts of a queue; first expires its overdue leases.
+        """Expire the overdue leases of a queue, then claim its oldest queued rollouts.
 
         Args:
             queue: The queue; or several, which take turns. A name that ends with /* stands for
@@ -80,11 +80,11 @@ class Queue:
         lease_s: float,
         now: float,
     ) -> list[list[Claim]]:
-        """Claim for several workers in one transaction, in their order.
+        """Claim rollouts for several workers in one transaction, in the order given.
 
         Args:
             queue: As for `claim`.
-            requests: Worker and maximum number of claims, each.
+            requests: Each worker with its maximum number of claims.
             lease_s: As for `claim`.
             now: Unix seconds.
 
@@ -253,7 +253,7 @@ class Queue:
 
         Args:
             prefix: Only names that begin so.
-            limit: Most names.
+            limit: Maximum number of names.
         """
         return self._database.read(lambda c: queued_queues(c, prefix, limit=limit))
 

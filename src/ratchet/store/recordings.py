@@ -254,7 +254,7 @@ def _all_spans(
 
 
 def _talks(connection: Connection, conversation_ids: set[str]) -> frozenset[str]:
-    """Those of some conversations that have several traces."""
+    """The conversations among these that have several traces."""
     several: set[str] = set()
     for chunk in chunks(sorted(conversation_ids)):
         query = (

@@ -23,5 +23,5 @@ class Releases(NounRepository[Release]):
             allowed = ", ".join(sorted(RELEASE_TRANSITIONS[before.state])) or "nothing"
             raise Conflict(
                 f"Release {before.id} is {before.state!r} and cannot become {after.state!r};"
-                f" {allowed} may follow."
+                f" allowed next: {allowed}."
             )

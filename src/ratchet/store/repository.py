@@ -59,14 +59,14 @@ class NounRepository(ABC, Generic[Noun]):
         return matches[0] if matches else None
 
     def find(self, prefix: str) -> builtins.list[Noun]:
-        """Find by id prefix, oldest first, at most a hundred."""
+        """Find structs by id prefix, oldest first, at most a hundred."""
         condition = starts_with(self.table.c.id, prefix)
         return self._select(
             select(self.table.c.body).where(condition).order_by(self.table.c.seq).limit(100)
         )
 
     def list(self, limit: int = 100) -> builtins.list[Noun]:
-        """List the newest, newest first."""
+        """List up to `limit` structs, newest first."""
         newest = select(self.table.c.body).order_by(*self._newest_first())
         return self._select(newest.limit(limit))
 

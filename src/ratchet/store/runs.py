@@ -29,7 +29,7 @@ class Runs(NounRepository[Run]):
             allowed = ", ".join(sorted(STAGE_TRANSITIONS[before.stage])) or "nothing"
             raise Conflict(
                 f"Run {before.id} is at {before.stage!r} and cannot go to {after.stage!r};"
-                f" {allowed} may follow.",
+                f" allowed next: {allowed}.",
                 hint="Read the run again: another process may have moved it on.",
             )
 

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_WORDS = 32
-"""Words of a search; more are ignored."""
+"""Maximum number of words in a search; further ones are ignored."""
 
 _LONGEST = 60
-"""Characters of a word that are compared: encoded data has no spaces."""
+"""How many characters of a word are compared: encoded data has no spaces."""
 
 _ALONE = (
     r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     r"\u2600-\u27bf\U0001f000-\U0001faff"
 )
-"""Characters that are words by themselves: Chinese and Japanese, and pictures."""
+"""Characters that are words by themselves: Chinese and Japanese ones, symbols and emoji."""
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")

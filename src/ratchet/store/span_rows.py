@@ -13,7 +13,7 @@ from ratchet.store.usage import COST, INPUT_TOKENS, OPERATION, OUTPUT_TOKENS, us
 from ratchet.types import InputError, Span, SpanEvent
 
 MAX_ID = 200
-"""Maximum characters of an id or agent name; databases limit the length of indexed values."""
+"""Maximum length of an id or agent name, in characters; databases limit indexed values."""
 
 NOT_A_HEAD, LIVE_HEAD, ROLLOUT_HEAD = 0, 1, 2
 """Whether a span represents its trace in lists. The head of a trace is the span with the

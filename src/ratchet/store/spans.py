@@ -37,7 +37,7 @@ UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
 """Attributes of a live span whose rollout is not in the store: rollout id and attempt."""
 
 _WINDOW = 1_000
-"""Spans of an agent that are examined for old ones, those stored first."""
+"""How many spans of an agent a search for old spans examines, beginning with those stored first."""
 
 _SEARCH = 200_000
 """Maximum number of spans that one search for old spans examines."""
@@ -110,7 +110,7 @@ class Spans:
         count_costs(connection, billed_in(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
-        """Store spans like `receive`, but whatever becomes of their rollouts, as an import does.
+        """Store imported spans: like `receive`, but none is late, even if its rollout has ended.
 
         Returns:
             Number of new spans.
@@ -140,7 +140,7 @@ class Spans:
     def _receive(
         self, records: Sequence[SpanRecord], patience_s: float, *, settles: bool
     ) -> ReceivedSpans:
-        """Like `receive`; rollouts settle at their end if `settles`."""
+        """Like `receive`; spans of rollouts that have ended are late if `settles`."""
         if not records:
             return ReceivedSpans(0, (), 0)
 

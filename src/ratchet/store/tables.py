@@ -557,7 +557,7 @@ problems = Table(
     Column("body", CleanText, nullable=False),
     Index("ix_problems_agent", "agent", "seq"),
 )
-"""`profile` is what an occurrence is compared with, as JSON."""
+"""`profile` is JSON with which a new occurrence is compared, to find its problem."""
 
 occurrences = Table(
     "occurrences",

@@ -447,7 +447,7 @@ class TraceIndex:
     def _matching(
         self, connection: Connection, phrases: Sequence[Phrase], places: Sequence[int]
     ) -> builtins.list[int]:
-        """The places among these whose traces contain these words."""
+        """Those of `places` whose traces contain the words of all `phrases`."""
         if not phrases:
             return []
         if self._is_sqlite:

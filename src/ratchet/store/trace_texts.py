@@ -86,7 +86,7 @@ def texts_by_trace(
 def lines_by_trace(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
 ) -> dict[SummaryKey, TraceLines]:
-    """Read the texts of traces for a list; arguments of `texts_by_trace`."""
+    """Read the texts of traces, as a list shows them; arguments as for `texts_by_trace`."""
     texts = texts_by_trace(connection, traces) if traces else {}
     return {key: lines_of(says) for key, says in texts.items()}
 

@@ -275,7 +275,7 @@ def _check(transition: Transition) -> None:
         )
     if transition.drop and (transition.prompt_ids or transition.response_ids):
         raise InputError(
-            f"The transition {transition.id!r} is dropped ({transition.drop}) and has tokens."
+            f"The transition {transition.id!r} is dropped ({transition.drop}), but has tokens."
         )
 
 

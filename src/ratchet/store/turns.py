@@ -15,10 +15,10 @@ QUEUE_WILDCARD = "/*"
 """A name with this suffix stands for every queue that begins with what precedes the star."""
 
 ROLLOUTS_PER_QUEUE = 4
-"""A claim of many queues gets about this many rollouts of each: each queue costs a statement."""
+"""A claim from many queues gets about this many rollouts from each: each costs a statement."""
 
 MAX_QUEUES = 100
-"""Maximum number of queues for such a name in one claim; the next claim continues after them."""
+"""Maximum number of queues that a name with a wildcard covers in one claim; the next continues."""
 
 
 def _names(table: str) -> TextClause:
@@ -62,7 +62,7 @@ def queued_queues(
         connection: The transaction.
         prefix: Only names that begin so.
         after: Only names after this one; empty for all.
-        limit: Most names.
+        limit: Maximum number of names.
     """
     parameters = {"prefix": prefix, "after": after, "before": prefix + "\U0010ffff"}
     return list(
@@ -85,7 +85,7 @@ class Turns:
         Args:
             connection: The transaction.
             queues: Names of queues; one that ends with /* stands for all that begin so.
-            limit: Most rollouts.
+            limit: Maximum number of rollouts.
         """
         if len(queues) == 1 and not queues[0].endswith(QUEUE_WILDCARD):
             return oldest(connection, queues[0], limit)

@@ -15,7 +15,8 @@ everything. admin: all of these, and manage keys, agents and releases."""
 SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
 OLD_SCOPE = (
-    "run is two: runner claims and reports rollouts, develop creates them, publishes and spends"
+    "run was replaced by two: runner claims and reports rollouts, develop creates them, publishes "
+    "and spends"
 )
 """Replacements of scopes that keys and settings may still name."""
 

@@ -21,7 +21,7 @@ worse by the margin", and worse "worse by the margin"."""
 
 
 MAX_REPETITIONS = 100
-"""Most times that an experiment runs a task with either candidate."""
+"""Maximum number of times that an experiment runs a task with either candidate."""
 
 
 class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 from ratchet.types.task import Task
 
 FROZEN_TASKS = 20
-"""Most tasks of a frozen set."""
+"""Maximum number of tasks of a frozen set."""
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 from ratchet.types.wording import counted
 
 VALUE_LIMIT = 2_000
-"""Most characters of a value; the rest is cut off, with a note."""
+"""Maximum length of a value, in characters; the rest is cut off, with a note."""
 
 
 def table_html(title: str, values: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 CardVerdict: TypeAlias = Literal["decides", "advises", "rejected", "insufficient"]
-"""decides: an experiment may decide by it. advises: it is shown, and decides nothing. rejected:
+"""decides: an experiment may be decided by it. advises: it is shown, and decides nothing. rejected:
 it misleads. insufficient: too little is known; `labels_needed` says how many labels are missing."""
 
 

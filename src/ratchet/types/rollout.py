@@ -54,7 +54,7 @@ SPOILED: frozenset[AttemptStatus] = frozenset({"failed", "timed_out", "crashed"}
 (`expired`, `released`) does not count; only MAX_DELIVERIES limits those."""
 
 MAX_DELIVERIES = 50
-"""Most times that a rollout is claimed, for whatever reason."""
+"""Maximum number of times that a rollout is claimed, for whatever reason."""
 
 assert set(ROLLOUT_TRANSITIONS) == set(get_args(RolloutStatus))
 

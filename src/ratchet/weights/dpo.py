@@ -32,7 +32,7 @@ class Preferences:
     Args:
         settings: Of the method.
         train: Pairs to learn.
-        val: Pairs whose loss chooses the best weights; of other tasks than those in `train`.
+        val: Pairs whose loss chooses the best weights; of tasks that are not in `train`.
 
     Raises:
         InputError: There is nothing to learn.

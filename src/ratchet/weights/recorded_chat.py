@@ -86,7 +86,7 @@ def recorded_chat(
 ) -> RecordedChat:
     """The conversations of an attempt or a trace.
 
-    A call that goes on from an earlier one, with the same tools, belongs to its conversation. One
+    A call that continues an earlier one, with the same tools, belongs to its conversation. One
     whose history was rewritten begins another.
 
     Args:

@@ -1,6 +1,6 @@
 """A training run: steps, checkpoints and validations, as a state machine that survives kills.
 
-A checkpoint is all that a run goes on from. Whatever was done since the last one is done again, in
+A run resumes from its last checkpoint and nothing else. Whatever was done since is done again, in
 the same way: the order of data and random numbers follow from the seed and the step, and rollouts
 are replayed by the sampler. So a killed run ends with the weights that it would have had.
 """

@@ -24,7 +24,7 @@ class Imitation:
     Args:
         settings: Of the method.
         train: Examples to learn.
-        val: Examples whose loss chooses the best weights; of other tasks than those in `train`.
+        val: Examples whose loss chooses the best weights; of tasks that are not in `train`.
 
     Raises:
         InputError: There is nothing to learn.

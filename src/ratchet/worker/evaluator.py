@@ -36,7 +36,7 @@ OnError: TypeAlias = Literal["zero", "missing"]
 missing."""
 
 MAX_CHARACTERS = 4_000
-"""Maximum characters of a rationale or error."""
+"""Maximum length of a rationale or error, in characters."""
 
 EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
 """What a score rests on. comparison: with the expected answer. execution: running or compiling the

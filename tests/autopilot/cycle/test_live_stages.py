@@ -381,7 +381,7 @@ def test_where_mirroring_is_not_allowed_the_watch_of_a_move_says_so(
     traffic.refusal = "the agent does not allow it."
     measured = measure(stages(store, tmp_path, traffic), moved(store))
     assert measured.decision.sentence.endswith(
-        "The old model is not asked as well: the agent does not allow it."
+        "The old model is not asked: the agent does not allow it."
     )
     assert traffic.mirrored_to == set()
 

@@ -151,7 +151,7 @@ def test_an_agent_that_calls_the_model_elsewhere_teaches_nothing(folder: Path) -
     def agent(task: str, llm: Model) -> float:
         return float(task[-1])
 
-    with pytest.raises(RatchetError, match="tokens of no model call were kept") as refused:
+    with pytest.raises(RatchetError, match="No tokens of model calls were kept") as refused:
         trainer(ratchet.GRPO(**FEW), folder).fit(agent, TRAIN, VAL)
     assert "base_url" in refused.value.hint
 

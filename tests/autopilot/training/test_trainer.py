@@ -192,7 +192,7 @@ def test_what_cannot_be_used_is_named(given: dict[str, Any], said: str) -> None:
     [
         ({"n_runners": 0}, "n_runners=0"),
         ({"algorithm": "apo"}, "is not an algorithm"),
-        ({"initial_resources": {"prompt_template": 5}}, "is int; expected a text"),
+        ({"initial_resources": {"prompt_template": 5}}, "is int; expected a string"),
     ],
 )
 def test_options_that_cannot_be_used_are_named(options: dict[str, Any], said: str) -> None:

@@ -275,7 +275,7 @@ def unlinked_files(facts: dict[str, Any]) -> list[str]:
     return ["wrote a gigabyte"]
 
 
-@hostile("makes files until there are no more", ends=("raised", "flooded", "timed_out"))
+@hostile("makes files until no more can be made", ends=("raised", "flooded", "timed_out"))
 def many_files(facts: dict[str, Any]) -> list[str]:
     import os
 

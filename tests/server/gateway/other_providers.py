@@ -90,7 +90,7 @@ class Provider:
     answers: list[Any]
     requests: list[dict[str, Any]] = field(default_factory=list)
     limits: dict[str, int] = field(default_factory=dict)
-    """Most output tokens of the models that it describes."""
+    """Maximum number of output tokens of the models that it describes."""
     faults: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

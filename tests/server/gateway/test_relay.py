@@ -366,7 +366,7 @@ def test_an_attempts_token_opens_its_own_scope_alone(
     for other in ("r1@1", "r2@2", "r1", "bot"):
         head, body = ask(site, http_request(f"/gateway/{other}/openai/v1/chat/completions", b"{}"))
         assert b" 403 " in head
-        assert "does not open" in json.loads(body)["detail"]
+        assert "gives no access to" in json.loads(body)["detail"]
 
 
 def test_an_attempt_must_exist_and_run(

@@ -66,7 +66,7 @@ def test_an_attempt_pays_for_its_calls_and_may_make_none_when_it_is_over(
         for _ in range(2):
             assert ask(server, scope, token).choices[0].message.content == "Hi"
         assert upstream.seen[0].header("authorization") == "Bearer sk-provider"
-        with pytest.raises(openai.PermissionDeniedError, match="does not open"):
+        with pytest.raises(openai.PermissionDeniedError, match="gives no access to"):
             ask(server, "r-1@7", token)
 
         outcome = {

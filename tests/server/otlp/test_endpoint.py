@@ -170,8 +170,8 @@ def test_spans_without_usable_ids_or_times_are_rejected_and_the_others_stored(
     count, why = rejected(answer.content, media_type)
     assert count == 4
     assert why == (
-        "Spans that were not stored: 2 have a trace id that is not 16 bytes, not all zero,"
-        " 1 have a span id that is not 8 bytes, not all zero,"
+        "Spans that were not stored: 2 have a trace id that is not 16 bytes, or is all zeros,"
+        " 1 have a span id that is not 8 bytes, or is all zeros,"
         " 1 have a time that is not nanoseconds in 63 bits."
     )
     backwards, _ = stored.spans.live("bot")[0]

@@ -23,7 +23,7 @@ function isScored(call: Call): boolean {
   return (call.part === "candidate" ? call.candidate : call.baseline) != null;
 }
 
-/** A watch may end by another metric than the score. */
+/** A watch may end by a metric other than the score. */
 function isKnown(call: Call, metric?: string): boolean {
   if (metric === "errors" || metric === "latency") return true;
   return metric === "cost" ? call.cost_usd != null : isScored(call);

@@ -32,7 +32,7 @@ interface FrozenGuardrail {
   title: string;
   tasks: string[];
   margin: number;
-  /** Most draws of this set. */
+  /** Maximum number of draws of this set. */
   draws: number;
   seed: string;
 }
@@ -128,7 +128,7 @@ export async function recompute(text: string): Promise<Check[]> {
   const { plan, pairs } = evidence;
   const horizon = (seen: number) => plan.stages?.find((total) => total > seen) ?? plan.max_pairs;
   const margin = plan.margin ?? 0;
-  // 0 - margin: a null of -0 would give other bits than one of 0.
+  // 0 - margin: a null of -0 would give different bits from a null of 0.
   const superiority = new EProcess(0 - margin, 1 / plan.alpha, horizon(0));
   const harm = new EProcess(margin, 1 / plan.harm_alpha, horizon(0));
   const futility = new EProcess(margin - plan.min_gain, 1 / plan.futility_alpha, horizon(0));

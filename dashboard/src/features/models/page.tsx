@@ -56,7 +56,7 @@ function End({ of }: { of: Schemas["ModelView"] }) {
   if (!of.ending) return <span className="muted">none announced</span>;
   return (
     <div className="stack" style={{ gap: 4, alignItems: "flex-start" }}>
-      <span title={`Says ${of.source}.`}>
+      <span title={`Source: ${of.source}.`}>
         <State of={of.past ? "ended" : "ends"} tone={of.past ? "bad" : "warn"} /> {of.ending}
       </span>
       <Command text={of.command} />

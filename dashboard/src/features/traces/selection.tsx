@@ -11,7 +11,7 @@ import { useAllowed } from "../../ui/session";
 
 import { Added, useAddition } from "./add_to_dataset";
 
-/** Most traces that one request may add to a dataset. */
+/** Maximum number of traces that one request may add to a dataset. */
 export const MOST = 100;
 
 /** The ids of selected traces; a click with Shift selects the range since the last one. */

@@ -37,7 +37,7 @@ def explain_experiment(experiment: Experiment) -> list[str]:
     sentences += [
         decided.sentence,
         f"The evidence {'that it is no worse' if decided.margin else 'for a gain'} reached"
-        f" {decided.e_value:.3g}, and {needed:.3g} are needed: this is experiment"
+        f" {decided.e_value:.3g}, and {needed:.3g} is needed: this is experiment"
         f" {len(experiment.history) + 1} of its stream, and all of them share one budget of false"
         " promotions.",
         f"The mean {decided.metric} went from {decided.baseline:.3f} to {decided.candidate:.3f}"
@@ -61,7 +61,7 @@ def explain_stage(decision: StageDecision) -> list[str]:
     if decision.verdict is None:
         sentences.append(
             f"It is undecided: the evidence is at {decision.e_value:.3g}, and {decision.needed:.3g}"
-            " are needed."
+            " is needed."
         )
     sentences += [_guardrail(guardrail) for guardrail in decision.guardrails]
     if decision.harmed_groups:
@@ -74,8 +74,8 @@ def explain_stage(decision: StageDecision) -> list[str]:
         "not shipped.",
         "harm": "This candidate is not tried again; only another could ship.",
         "hold": "The arms cannot be compared, so nothing can be concluded. Look for calls that "
-        "are lost, or that are counted, scored or rated in only one arm, and let a new cycle "
-        "begin.",
+        "are lost, or that are counted, scored or rated in only one arm; then end this cycle, so "
+        "that a new one can begin.",
         "drift": "Rolling back would not help, because the earlier release got worse, too. Look "
         "for a change in the traffic or at a provider.",
         "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised "

@@ -203,7 +203,7 @@ class LiveStages:
         progress = msgspec.convert(cycle.progress.get("old_model", {}), OldModelProgress)
         verdict = None
         if not progress.ended and (refusal := self.traffic.why_no_mirroring()):
-            sentence = f"The old model is not asked as well: {refusal}"
+            sentence = f"The old model is not asked: {refusal}"
             progress = msgspec.structs.replace(progress, sentence=sentence)
         elif not progress.ended:
             candidates.put(old, self.clock())

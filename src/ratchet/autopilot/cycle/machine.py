@@ -135,7 +135,7 @@ class CycleMachine:
         return self._new("capture", noticed.sentence, rule, problem_id=noticed.problem_id)
 
     def _foreign_release(self) -> Cycle | None:
-        """A watch of the release in effect, if it was made by other hands and is not watched."""
+        """A watch of the release in effect, if no cycle made it and none watches it."""
         active = self.parts.active()
         if active is None or self.clock() - active.activated_at > DAY_S * self.config.watch.days:
             return None

@@ -20,7 +20,7 @@ Order: TypeAlias = tuple[ActionKind, dict[str, Any]]
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What was taken of a day's budget for one purpose, in all."""
+    """How much of a day's budget has been taken for one purpose in all."""
 
     purpose: str
     amount: Spending

@@ -12,29 +12,29 @@ from ratchet.types import SPOILED, Candidate, Model, Rollout, StageDecision, Sta
 from ratchet.types.wording import counted
 
 GONE_AFTER = 10
-"""Inputs in a row that the old model has to fail on to be asked no more."""
+"""Failures in a row after which the old model is no longer asked."""
 
 
 class OldModelProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the comparison with the old model is: plain data, stored with the cycle."""
+    """How far the comparison with the old model has come: plain data, stored with the cycle."""
 
     stage: dict[str, Any] = {}
     """State of the test, its cursor, and the pairs that it saw."""
     failed: int = 0
-    """Last inputs in a row that the old model failed on."""
+    """How many of the latest inputs in a row the old model failed on."""
     sentence: str = ""
     """Where the comparison stands."""
     ended: bool = False
 
     def after(self, pairs: Sequence[ShadowPair], rollouts: dict[str, Rollout]) -> OldModelProgress:
-        """Count the old model's failures; after enough in a row it is asked no more."""
+        """Count the old model's failures; after enough in a row it is no longer asked."""
         failed = self.failed
         for pair in pairs:
             failed = failed + 1 if _error(pair, rollouts) is not None else 0
         if failed < GONE_AFTER:
             return msgspec.structs.replace(self, failed=failed)
         error = _error(pairs[-1], rollouts)
-        sentence = f"The old model no longer answers, so it is compared no further: {error}"
+        sentence = f"The old model no longer answers, so the comparison with it has ended: {error}"
         return msgspec.structs.replace(self, failed=failed, sentence=sentence, ended=True)
 
 

@@ -1,4 +1,4 @@
-"""What the state machine needs of the house: the parts that measure and act for a cycle."""
+"""What the state machine needs of the rest of Ratchet, to measure and act for a cycle."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ class StageMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     decision: StageDecision
     """Its verdict is None while the stage runs."""
     progress: dict[str, Any]
-    """The stage's whole state, as plain data: what the next measurement goes on from."""
+    """The stage's whole state as plain data, from which the next measurement continues."""
     units: int = 0
     """Observations so far."""
 
 
 class Parts(Protocol):
-    """The house, as a cycle sees it. Everything here may be called again after a crash."""
+    """All that a cycle calls. Everything here may be called again after a crash."""
 
     async def noticed(self, since: float) -> Noticed | None:
         """What calls for an improvement among live traces since a time; None if nothing does."""
         ...
 
     def active(self) -> Activation | None:
-        """The release at run time that is in effect."""
+        """The activation of the release now in effect at run time; None if there is none."""
         ...
 
     def why_no_shadow(self, cycle: Cycle) -> str:

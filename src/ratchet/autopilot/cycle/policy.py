@@ -45,7 +45,8 @@ def may_change(policy: AutopilotSection, now: float) -> Wait | None:
         return None
     when = _local(policy, opening)
     return Wait(
-        f"Changes are made {_schedule(policy)}; it goes on at {when:%a %H:%M}.", until=opening
+        f"Changes are made {_schedule(policy)}; the cycle continues at {when:%a %H:%M}.",
+        until=opening,
     )
 
 
@@ -58,7 +59,7 @@ def may_learn(policy: AutopilotSection, spent: Spending, now: float) -> Wait | N
         )
     if spent.dollars >= policy.dollars_per_day:
         return Wait(
-            f"Today's ${policy.dollars_per_day:.2f} are used up (dollars_per_day).", midnight
+            f"Today's ${policy.dollars_per_day:.2f} is used up (dollars_per_day).", midnight
         )
     return None
 
@@ -67,7 +68,7 @@ def may_propose(policy: AutopilotSection, spent: Spending, now: float) -> Wait |
     """Whether another pull request may be opened today."""
     if spent.requests >= policy.requests_per_day:
         return Wait(
-            f"Today's {policy.requests_per_day} pull requests are opened (requests_per_day).",
+            f"Today's {policy.requests_per_day} pull requests have been opened (requests_per_day).",
             _midnight(policy, now),
         )
     return None

@@ -45,7 +45,7 @@ from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
 CAPTURE_S = 60.0
-"""Seconds between two looks for more tasks."""
+"""Seconds between searches for more tasks."""
 
 MEASURES = "It measures."
 """Start of the reason why a live stage waits."""
@@ -237,7 +237,7 @@ class StateRules:
         return move
 
     def _next_share(self, cycle: Cycle, measured: StageMeasurement) -> Step:
-        """The canary's next step, once this one had its time and its units without harm."""
+        """The canary's next step, once the current one has run its hours and units without harm."""
         canary, now = self.config.canary, self.clock()
         progress = {"progress": measured.progress}
         units = measured.units - cycle.units_before_step
@@ -399,7 +399,7 @@ class StateRules:
         if command is None:
             return None
         why = f" {command.reason}" if command.reason else ""
-        return Wait(f"{command.by} paused it.{why} It goes on after: ratchet autopilot resume.")
+        return Wait(f"{command.by} paused it.{why} To continue: ratchet autopilot resume.")
 
     def spent(self) -> Spending:
         """What was taken of today's budget."""

@@ -20,7 +20,7 @@ class SourceFiles:
         self._seen = {self._config: _state(self._config)}
 
     def changed(self) -> bool:
-        """Whether one of them is another than when this was asked first after it was read."""
+        """Whether any of these files has changed since the first call that knew of it."""
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)
             if isinstance(path, str) and path.startswith(self._root) and path not in self._seen:

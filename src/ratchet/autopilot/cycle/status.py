@@ -72,14 +72,14 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
     pause = store.operator_commands.pause(agent)
     waits = cycle.waits if cycle else ""
     if pause is not None and (cycle is None or cycle.state not in ("watch", "rollback")):
-        waits = f"{pause.by} paused it. It goes on after: ratchet autopilot resume."
+        waits = f"{pause.by} paused it. To continue: ratchet autopilot resume."
     elif not running:
         waits = "No process runs it: ratchet autopilot run, or ratchet serve --autopilot."
     elif cycle is None and agent not in (names := store.spans.agents()):
-        live_agents = f" There are those of {', '.join(names)}." if names else ""
+        live_agents = f" Agents with live traces: {', '.join(names)}." if names else ""
         waits = (
             f"There are no live traces of {agent!r}.{live_agents}"
-            " Name it as agent under [autopilot]."
+            " Set agent under [autopilot] to the right name."
         )
     return AutopilotStatus(
         agent=agent,

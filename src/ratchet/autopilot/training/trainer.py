@@ -65,7 +65,7 @@ ATTEMPTS = 2
 DEV_TASKS = 5
 
 _IDENTITY_TYPES = (str, int, float, bool, tuple, list, dict, type(None), msgspec.Struct)
-"""Option types whose text identifies their value; other objects' text may contain an address."""
+"""Types of options whose `repr` identifies the value; that of others may hold a memory address."""
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
@@ -413,7 +413,7 @@ def _resources(initial: Mapping[str, Resource | str] | None) -> dict[str, Resour
             resources[name] = resource
         else:
             raise InputError(
-                f"initial_resources[{name!r}] is {type(resource).__name__}; expected a text, "
+                f"initial_resources[{name!r}] is {type(resource).__name__}; expected a string, "
                 "PromptTemplate, Params, Code or Model."
             )
     return resources

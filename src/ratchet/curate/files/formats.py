@@ -16,8 +16,8 @@ class FileFormat(NamedTuple):
 
     write: Callable[[Iterable[dict[str, Any]], Path], None]
     read: Callable[[Path, Callable[[str], None]], Iterator[tuple[int, Any, str]]]
-    """Yields the line, the value, and an error in place of a value; what it is given takes a
-    sentence on how the file is read, where that is not as usual."""
+    """Yields each line's number, its value, and the error where there is no value. Its second
+    argument is called with a sentence for each unusual way in which the file is read."""
     endings: tuple[str, ...]
 
     @staticmethod

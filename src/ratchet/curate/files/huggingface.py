@@ -17,7 +17,7 @@ from ratchet.curate.files.parquet import write as write_parquet
 from ratchet.types import SPLITS, InputError
 
 _POSITION = "position"
-"""Column with a task's position in the dataset, which is divided among files."""
+"""Column with a task's position in the dataset: the tasks are divided among files."""
 
 
 def write(records: Iterable[dict[str, Any]], path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from ratchet.observe.dialects import messages as form
 
 MAX_LITERAL = 1_000_000
-"""Maximum characters of a text read as Python: its syntax tree takes a hundred times the memory."""
+"""Maximum length of a text read as Python, in characters: its syntax tree takes a hundred times the
+memory."""
 
 MAX_DEPTH = 100
 
@@ -104,7 +105,7 @@ def _key(node: ast.expr | None, depth: int) -> str:
 
 
 def _moment(node: ast.Call) -> str:
-    """The moment of `datetime.datetime(…)` in ISO 8601; without a zone, of UTC."""
+    """The moment of `datetime.datetime(…)` in ISO 8601; in UTC if it states no zone."""
     if not all(ast.unparse(keyword.value).lower().endswith("utc") for keyword in node.keywords):
         raise ValueError("its zone is not UTC")
     parts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]

@@ -21,7 +21,7 @@ from ratchet.curate.text_file import Broken, is_undecoded, open_text
 from ratchet.types import InputError
 
 MAX_VALUE_LENGTH = 64 * 1024 * 1024
-"""Maximum bytes of a line, or characters of a value in a list."""
+"""Maximum length of a line in bytes, or of a value in a list in characters."""
 
 _PIECE = 1024 * 1024
 WRAPPERS = (
@@ -58,7 +58,7 @@ class FileValue(NamedTuple):
 
 
 def _say_nothing(_: str) -> None:
-    """Ignore a sentence."""
+    """Report nothing."""
 
 
 def read_values(

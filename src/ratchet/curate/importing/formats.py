@@ -64,7 +64,7 @@ FORMATS: dict[str, Format] = {
     mlflow.NAME: Format(
         mlflow.matches,
         mlflow.read,
-        "info with trace_id and data, or trace_id and spans",
+        "either info with trace_id, and data; or trace_id and spans",
         frozenset({"info", "data", "trace", "trace_id", "request_id", "spans"}),
     ),
     trajectories.TRAJECTORIES_SOURCE: Format(

@@ -48,7 +48,7 @@ class ImportedRecords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Context of a value."""
+    """How a value is to be imported, which the value itself does not say."""
 
     agent: str = ""
     """Agent name to use; empty to use the source's."""

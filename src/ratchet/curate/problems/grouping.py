@@ -31,8 +31,8 @@ ALIKE_QUESTIONS = 0.35
 """Minimum cosine between questions of the same problem. `benchmarks/problems.py` measured both."""
 
 GENERAL = 0.05
-"""Share of an agent's traces from which failures of one kind that have no words in common are a
-problem of their own. Noise of 10 % over eight kinds is below it."""
+"""Failures of one kind without words in common are a problem of their own if they make up at least
+this share of an agent's traces. Noise of 10 % over eight kinds is below it."""
 
 MIN_TRACES = 3
 """Minimum number of traces of a problem: fewer may be chance."""

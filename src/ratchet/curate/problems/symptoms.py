@@ -31,7 +31,7 @@ from ratchet.types.feedback import is_bad
 from ratchet.types.trace import ObservedTrace
 
 OCCURRENCE_TEXT_LIMIT = 2_000
-"""Maximum characters of an input, an output or a detail in an occurrence."""
+"""Maximum length of an input, an output or a detail in an occurrence, in characters."""
 
 LOOP = 3
 """Number of equal tool calls in a trace that count as a loop."""

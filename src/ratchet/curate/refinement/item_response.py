@@ -30,12 +30,12 @@ WRONG_LABELS = (0.05, 0.3)
 """Share of wrong labels: initial value of the estimate, and its maximum."""
 
 PRIOR_NODE = 0.005
-"""Weight of each point of the grid, as a number of tasks. With more, tasks that nobody can solve
-are as likely as wrong labels from the start."""
+"""Prior weight of each point of the grid, as a number of tasks. If it were larger, tasks that
+nobody can solve would be as likely as wrong labels from the start."""
 
 PRIOR_TASKS = 100
-"""Weight of that beginning, as a number of tasks: without it, the estimate of a few wrong labels
-among many right ones goes to nothing, and none is found."""
+"""Weight of the initial share of wrong labels, as a number of tasks: without it, the estimate for a
+few wrong labels among many right ones falls to zero, and none is found."""
 
 NEWTON_STEPS = 30
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ratchet.curate.refinement.item_response import Floats
 
 MIN_CANDIDATES = 8
-"""Candidates below which item response and wrong labels are unknown: of 5 % wrong labels, five
-candidates find a third."""
+"""Minimum number of candidates for estimating item response and wrong labels: where 5 % of the
+labels are wrong, five candidates find only a third of these."""
 
 MIN_CANDIDATES_ON_A_TASK = 5
 """Minimum number of candidates that ran a task."""
@@ -38,8 +38,8 @@ RIGHT_SCORE = 0.5
 
 
 FEW_WRONG = 0.1
-"""Of the tasks on which candidates agree on an answer, the share whose labels may be wrong
-alike."""
+"""Maximum share, among tasks on which candidates agree on one answer, of labels that are wrong in
+the same way; a larger share is the candidates' mistake."""
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -156,10 +156,10 @@ def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResp
 
 
 class _Mistakes:
-    """The answer candidates agree on instead of a label; if on many tasks, it is their mistake.
+    """Answers that candidates agree on instead of a label: repeated on many tasks, a mistake.
 
-    A rule of the house that no candidate knows makes them agree on the same wrong answer, wherever
-    it applies. Labels that are wrong in the same way are few.
+    A house rule that no candidate knows makes them agree on the same wrong answer, wherever it
+    applies. Labels that are wrong in the same way are few.
     """
 
     def __init__(self, results: Results, parts: Sequence[LabelPart]) -> None:

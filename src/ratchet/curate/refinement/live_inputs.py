@@ -9,10 +9,10 @@ from ratchet.store import Store
 from ratchet.types.trace import TraceFilter
 
 DEFAULT_INPUTS_READ = 2000
-"""Number of newest inputs read."""
+"""How many of the newest inputs are read."""
 
 MAX_TRACES = 20_000
-"""Number of traces searched for them."""
+"""How many traces are searched for them."""
 
 
 def live_inputs(

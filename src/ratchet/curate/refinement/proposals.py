@@ -286,7 +286,7 @@ def _wrong_labels(
 
 
 def _why(suspect: Suspect) -> str:
-    parts = [f"{suspect.right} of {suspect.measured} candidates are right by the label"]
+    parts = [f"{suspect.right} of {suspect.measured} candidates are right according to the label"]
     if suspect.supporters > 1:
         place = f"{'.'.join(suspect.path)} = " if suspect.path else ""
         answer = "leaving it out" if suspect.answer == ABSENT_PART else _shown(suspect.answer)

@@ -79,7 +79,7 @@ class Oracle:
 
 
 class SolverAgreement:
-    """Answers if all solvers agree in all their tries.
+    """Answers an input if all solvers agree in every try.
 
     Args:
         solvers: Solvers by name.

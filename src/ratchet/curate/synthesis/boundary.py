@@ -22,7 +22,7 @@ UNICODE = (
     "a​b",  # a space of no width
 )
 LONG_TEXT_REPEATS = 4
-"""A long text is the longest one seen, repeated this often."""
+"""A long text is the longest one seen, repeated this many times."""
 
 MAX_CHARACTERS = 20_000
 

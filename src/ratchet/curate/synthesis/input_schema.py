@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 ENUM_VALUES, ENUM_REPEATS = 8, 4
-"""A text field is a choice if it has at most this many values, each seen this often on average."""
+"""A text field is a choice if it has at most `ENUM_VALUES` values, seen on average at least
+`ENUM_REPEATS` times each."""
 
 MAX_ENUM_CHARACTERS = 60
 

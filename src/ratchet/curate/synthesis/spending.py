@@ -107,7 +107,7 @@ class BoundedCoach:
             raise MethodEnded(f"{self.calls} coach calls were made, which is the maximum.")
         if self._account.dollars is not None and self.cost.unpriced:
             raise MethodEnded(
-                "The price of the coach is unknown, so a maximum in dollars cannot be kept.",
+                "The price of the coach is unknown, so a maximum in dollars cannot be enforced.",
                 hint="Give input_price and output_price under [coach], or limit the number of "
                 "calls instead.",
             )

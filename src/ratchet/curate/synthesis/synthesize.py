@@ -189,7 +189,7 @@ class Validation:
         if not self._validator.is_valid(value):
             return "does not fit the schema"
         if self._check is not None and self._check(value):
-            return "the agent does not take it"
+            return "the agent does not accept it"
         return ""
 
 

@@ -81,7 +81,7 @@ async def propose_by_llm(
         examples: Outputs with what is known about them.
         agent: The agent's source, prompts and tools, as text.
         existing: What evaluators there are already, in words.
-        count: Most evaluators to ask for.
+        count: Maximum number of evaluators to ask for.
 
     Returns:
         The proposals that can be tried, and a sentence for each that cannot.
@@ -143,7 +143,7 @@ def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
 def _described(examples: Sequence[KnownOutput], agent: str, existing: Sequence[str]) -> str:
     parts = ["The agent:", shorten(agent, SOURCE_CHARACTERS), ""]
     if existing:
-        parts += ["Evaluators there are already, which yours are not to repeat:", *existing, ""]
+        parts += ["Existing evaluators, which yours must not repeat:", *existing, ""]
     kinds = Counter(_kind(example.output) for example in examples)
     types = ", ".join(f"{kind} ({count} of {len(examples)})" for kind, count in kinds.most_common())
     parts += [f"What `output` is: {types}.", "", "Some of its outputs:"]

@@ -173,7 +173,8 @@ def _holds(
     right: Expression,
     luck: random.Random,
 ) -> bool:
-    """Whether it holds in nearly every example with both sides, and rarely by chance."""
+    """Whether a relation holds in nearly every example that has both sides, and rarely holds when
+    the sides are paired at random."""
     sides = []
     broken = 0
     for pair in pairs:
@@ -216,7 +217,7 @@ def _proposal(
     )
     return ProposedEvaluator(
         name=name,
-        why=f"{words} This holds in 95 % or more of {count} good outputs, and rarely by chance.",
+        why=f"{words} This is so in 95 % or more of {count} good outputs, and rarely by chance.",
         made_by="invariant",
         source=source,
     )

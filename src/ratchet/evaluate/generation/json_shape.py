@@ -16,7 +16,7 @@ MIN_EXAMPLES = 20
 """Minimum number of examples to infer a pattern or a bound."""
 
 MAX_MASK_LENGTH = 24
-"""Maximum characters of a text whose shape is a pattern."""
+"""Maximum length of a text whose shape is a pattern, in characters."""
 
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
@@ -69,7 +69,7 @@ def _class(character: str) -> str:
         return "A"
     if "a" <= character <= "z":
         return "a"
-    # Escaped only where it must be: other engines than Python's read schemas too.
+    # Escaped only where it must be: engines other than Python's read schemas too.
     return f"\\{character}" if character in r"\.^$*+?{}[]|()" else character
 
 

@@ -178,7 +178,7 @@ def _answers(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
         pattern = "|".join(re.escape(text) for text in distinct)
         yield ProposedEvaluator(
             name="is_a_known_answer",
-            why=f"All {len(texts)} good outputs are one of {len(distinct)} texts.",
+            why=f"Each of {len(texts)} good outputs is one of {len(distinct)} answers.",
             made_by="answers",
             use="regex",
             options={"pattern": rf"\s*(?:{pattern})\s*", "full": True},

@@ -23,7 +23,7 @@ AGENT = "judge"
 """Agent name of judges' traces."""
 
 LOCAL_TOKENS = 1_024
-"""Maximum tokens of a local model's answer: a small model may not stop by itself."""
+"""Maximum number of tokens in a local model's answer: a small model may not stop by itself."""
 
 
 class JudgeModels:

@@ -193,7 +193,7 @@ def judge(
         key_env: Environment variable of its key.
         input_price: Dollars per million input tokens, for models without a price.
         output_price: Dollars per million output tokens.
-        max_tokens: Maximum tokens of one answer.
+        max_tokens: Maximum number of tokens of one answer.
         timeout_s: Timeout of one attempt, in seconds.
         total_s: Timeout of one call with its retries, in seconds.
         retries: Maximum retries of a request.

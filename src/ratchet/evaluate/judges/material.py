@@ -22,10 +22,10 @@ TITLES: dict[Part, str] = {
 }
 
 MAX_FIELD = 12_000
-"""Maximum characters of each of input, output and reference."""
+"""Maximum length of the input, the output and the reference, in characters each."""
 
 MAX_TRACE = 16_000
-"""Maximum characters of the trace."""
+"""Maximum length of the trace, in characters."""
 
 AROUND = 2
 """Steps before and after a failing one that are kept with it."""
@@ -83,7 +83,7 @@ def condensed(spans: Sequence[Span], shown_elsewhere: set[str], limit: int = MAX
     Args:
         spans: Spans in start order.
         shown_elsewhere: Texts shown elsewhere.
-        limit: Maximum characters; what says how many are missing comes on top.
+        limit: Maximum number of characters, besides the note on how many are missing.
     """
     steps = [(s, "\n".join(lines)) for s, lines in steps_by_span(spans, shown_elsewhere)]
     if sum(len(text) + 1 for _, text in steps) <= limit:

@@ -38,7 +38,7 @@ EXAMPLE_AND_CHOICE_SHARES = (0.2, 0.4)
 MIN_LABELLED_CASES = 30
 
 SIZES = (2, 4, 8)
-"""Numbers of examples to try, besides none."""
+"""Numbers of examples to try; a prompt without examples is tried as well."""
 
 
 Reword: TypeAlias = (

@@ -45,7 +45,7 @@ async def check_affordable(evaluator: Evaluator, planned: Sequence[PlannedScore]
         f"There is no report card of {evaluator.name!r}: {stored} of {stored + missing} answers "
         f"are stored; the other {missing} cost about {dollars_text(takes)}, but "
         f"{dollars_text(left)} is left. Paid answers are kept.",
-        hint=f"{account.hint or 'Raise its dollars.'} About {dollars_text(takes - left)} more are"
+        hint=f"{account.hint or 'Raise its dollars.'} About {dollars_text(takes - left)} more is"
         " needed.",
     )
 
@@ -64,8 +64,8 @@ async def telling_calls_left(
         if account is None or not missing or error.message.startswith("There is no report card"):
             raise
         raise BudgetExhausted(
-            f"There is no report card of {evaluator.name!r}: {error.message} Run it again to make"
-            f" the other calls, about {missing}.",
+            f"There is no report card of {evaluator.name!r}: {error.message} Run the same"
+            f" command again to make the remaining calls, about {missing}.",
             hint=error.hint,
         ) from None
 

@@ -97,7 +97,7 @@ async def make_card(
         evaluator: The evaluator; its scores have no unit.
         cases: Real outputs.
         spans_of: Reads the steps of a rollout.
-        copies: Most copies made of each kind.
+        copies: Maximum number of copies made of each kind.
         seed: Selects outputs and places of damage.
         vouched: Whether the project vouches for the evaluator.
         now: Unix seconds, the time of the card.
@@ -288,7 +288,7 @@ def _dollars(before: Cost, after: Cost, scores: int) -> float | None:
 
 
 def _prices(seconds: float, dollars: float | None, n: int) -> list[CardCheck]:
-    """Speed and cost, which are shown without a limit."""
+    """Speed and cost, which are shown but decide nothing."""
     cost = "The price of a model is unknown."
     if dollars is not None:
         cost = f"1,000 scores take {dollars_text(1_000 * dollars)} of model answers."

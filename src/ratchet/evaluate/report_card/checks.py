@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
     """Scores; None where the evaluator gave none."""
     cases: Sequence[Case]
     strict: bool
-    """Whether it compares with the expected answer: form may then matter."""
+    """Whether the evaluator compares outputs with expected answers: form may then matter."""
     known: bool
     """Whether labels or expected answers show which outputs are right; otherwise it is presumed."""
     faults: Sequence[str]
@@ -118,7 +118,7 @@ def unscored(measured: Measured) -> list[CardCheck]:
 
 
 def unusable(measured: Measured) -> list[CardCheck]:
-    """Useless outputs that pass, and the number without a score."""
+    """Unusable outputs that pass, and how many have no score."""
     probed = [
         (probe, value)
         for probe, value in zip(measured.probes, measured.values, strict=True)
@@ -193,8 +193,8 @@ def damage(measured: Measured) -> list[CardCheck]:
 
 
 def _telling(measured: Measured) -> list[tuple[Probe, float, float]]:
-    """Damaged copies, except those that get the lowest score, like the output that they were made
-    from, unless that output is surely right.
+    """Damaged copies with both scores, without those that get the lowest score as their original
+    does; these count only if the original is surely right.
 
     A text that holds the expected answer may be too long for a strict comparison, and an expected
     answer may be a pattern, no output. With enough labels, right outputs that fail are a matter of
@@ -359,7 +359,7 @@ def labels(measured: Measured) -> list[CardCheck]:
 
 def _highest_kappa(table: Confusion) -> float:
     """Kappa at the upper bounds of both rates: with few labels of one kind, its own interval, which
-    takes a normal distribution, is too short.
+    assumes a normal distribution, is too short.
     """
     of_right, of_wrong = table.true_positive_rate(), table.true_negative_rate()
     if of_right is None or of_wrong is None:

@@ -56,7 +56,7 @@ def sql(
     if databases == 0 and database is None:
         raise InputError("databases = 0 needs a database.")
     if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
+        raise InputError(f"The tolerance is {tolerance}; it must be a finite number, 0 or more.")
     if not 0 < seconds <= TIMEOUT_S / 4:
         raise InputError(f"seconds = {seconds} is not a number above 0, up to {TIMEOUT_S / 4:g}.")
     _check_dialect(dialect)

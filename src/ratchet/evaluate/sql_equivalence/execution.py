@@ -13,7 +13,7 @@ MAX_ROWS = 100_000
 """Maximum number of rows of a result."""
 
 MAX_QUERY = 100_000
-"""Maximum characters of a query."""
+"""Maximum length of a query, in characters."""
 
 _MAX_VALUE = 10_000_000
 _STEPS = 2_000

@@ -22,7 +22,7 @@ MAX_FILES = 20
 """Maximum number of test files per candidate, the nearest to the target first."""
 
 FAULT_LIMIT = 600
-"""Maximum characters of output in a fault."""
+"""Maximum length of output in a fault, in characters."""
 
 TIMEOUT_RATIO, MIN_TIMEOUT_S = 10.0, 20.0
 """Timeout with a candidate's code, as a multiple of the duration without it, and the minimum in

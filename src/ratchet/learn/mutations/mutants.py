@@ -46,7 +46,7 @@ class Mutants:
 
         Args:
             code: The function.
-            limit: Maximum characters.
+            limit: Maximum number of characters.
             donor: A function with the same purpose, as a source of expressions.
         """
         rng, shapes = self._rng, self._shapes

@@ -18,7 +18,7 @@ from ratchet.learn.length import longest
 from ratchet.types.wording import counted
 
 MIN_PROMPT_CHARACTERS = 8
-"""Minimum characters of a prompt; shorter ones count as empty."""
+"""Minimum length of a prompt, in characters; shorter ones count as empty."""
 
 _LABEL = re.compile(r"^\W*LABEL\?\W+task\s+#?(\d+)\s*[:.-]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n`]*)$")

@@ -11,7 +11,7 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
 
 MIN_START_TASKS, MIN_FIRST_TASKS, MIN_VAL_TASKS = 4, 3, 4
-"""Fewest tasks that tell anything: of the source on train, of a candidate, and on val."""
+"""Minimum number of tasks that tell anything: for the source on train, a candidate, and on val."""
 
 
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     draft: int
     """Train tasks of a mutant's first part."""
     val: int
-    """Fewest val tasks on which the finalists are compared."""
+    """Minimum number of val tasks on which the finalists are compared."""
     finalists: int
     mutants: int
     """Mutants of one batch."""

@@ -28,10 +28,10 @@ MIN_FENCE = 4
 """Backticks of a fence, unless the text contains as many."""
 
 MAX_KINDS = 6
-"""Most kinds of failure that are listed with their number."""
+"""Maximum number of kinds of failure that are listed with their number."""
 
 MAX_VERSIONS = 4
-"""Most versions whose scores are listed for each task."""
+"""Maximum number of versions whose scores are listed for each task."""
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from ratchet.learn.work import require_scores
 from ratchet.types import InputError, PromptTemplate, Task
 
 MIN_TASKS = 8
-"""Fewest train tasks, and val tasks, that are run, as far as there are any."""
+"""Minimum number of train tasks, and val tasks, that are run, as far as there are any."""
 
 LOOKS = 8
 """Rollouts of a task in addition to one for each halving: the source, chance, repair and the
@@ -44,7 +44,7 @@ GROUPS_PER_BATCH = 8
 """Groups of parts that are tried at the same time."""
 
 MAX_FINALISTS = 3
-"""Most shorter prompts that are run on val, until one is no worse."""
+"""Maximum number of shorter prompts that are run on val, until one is no worse."""
 
 
 class Shorten:

@@ -33,7 +33,7 @@ from ratchet.types.wording import counted
 RequestT = TypeVar("RequestT")
 
 MAX_BODY = 32 * 1024 * 1024
-"""Most bytes of a request."""
+"""Maximum size of a request, in bytes."""
 
 SLOW_STEP_S = 0.02
 """Steps longer than this are taken in a thread, so that the server stays responsive."""

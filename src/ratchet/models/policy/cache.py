@@ -84,8 +84,8 @@ class KeyValueCache:
     def _short(self, tokens: int, needed: int, free: int) -> ModelUnavailable:
         return ModelUnavailable(
             f"There is not enough memory for sequences of {counted(tokens, 'token')} in "
-            f"{self.slots} slots: {as_megabytes(needed)} more are needed, and "
-            f"{as_megabytes(free)} are available.",
+            f"{self.slots} slots: {as_megabytes(needed)} more is needed, and "
+            f"{as_megabytes(free)} is available.",
             hint="Lower --slots or --context of ratchet model.",
         )
 

@@ -18,7 +18,8 @@ from ratchet.models.policy.prefixes import PrefixStore
 from ratchet.models.policy.sampling import sample
 
 STEP_ROWS = 512
-"""Most tokens that a step reads, besides one for each answer: it limits the duration of a step."""
+"""Maximum number of tokens that a step reads, besides one for each answer: it bounds a step's
+duration."""
 
 PREFIX_BYTES = 512 * 1024 * 1024
 """Bytes of keys and values of finished sequences that are kept."""
@@ -128,7 +129,7 @@ class PolicyEngine:
         self._forward.forgotten(adapter)
 
     def submit(self, generation: Generation) -> None:
-        """Add a request; `step` generates it. May be called from another thread than `step`."""
+        """Add a request; `step` generates it. May be called from a different thread."""
         self._waiting.append(generation)
 
     def run(self) -> None:

@@ -36,7 +36,8 @@ class ModelForward:
         self.model, self.cache, self.independent = model, cache, independent
         self.batch: TokenBatch | None = None
         self.window: int | None = None
-        """Most tokens that some layer attends to, once a batch was read; None for all."""
+        """Smallest sliding window of the layers, in tokens, once a batch was read; None if none has
+        one."""
         self.attended = 0
         """Layers whose attention was Ratchet's."""
         self._wrapped: set[str] = set()

@@ -34,14 +34,14 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = DEFAULT_SLOTS
     """Concurrent answers; further requests wait."""
     context: int | None = None
-    """Most tokens of a conversation; None for as many as the model was trained for."""
+    """Maximum number of tokens of a conversation; None for as many as the model was trained for."""
     threads: int
     """Threads that compute."""
     device: str = "cpu"
     dtype: str = "float32"
     deterministic: bool = False
     queue: int = 256
-    """Most requests that may wait."""
+    """Maximum number of requests that may wait."""
     own_distribution: bool = False
     linger_s: float = 10.0
     """How long it continues to serve after its parent was killed: workers finish what they are

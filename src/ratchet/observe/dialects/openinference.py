@@ -50,7 +50,7 @@ RENAMED = {
     "tool.description": names.TOOL_DESCRIPTION,
     "tool.id": names.TOOL_CALL_ID,
 }
-"""Names with the same meaning; the first of several for one name takes precedence."""
+"""Ratchet's names by OpenInference's. Of several for the same name, the first takes precedence."""
 
 PARAMETERS = {
     "temperature": "gen_ai.request.temperature",

@@ -114,7 +114,7 @@ def _given(value: Any) -> str:
 
 
 def _returned(value: Any) -> str:
-    """The output as JSON text, likewise."""
+    """The output as JSON text, without its wrapper."""
     wrapper = form.decoded(value)
     if isinstance(wrapper, dict) and isinstance(wrapper.get("kwargs"), dict):
         for key in ("output", "outputs"):

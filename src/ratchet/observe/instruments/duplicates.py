@@ -60,14 +60,14 @@ class DuplicateSpan(NonRecordingSpan):
         return self.around.is_recording()
 
     def set_attribute(self, key: str, value: Any) -> None:
-        """Pass on tokens."""
+        """Pass token counts on to the span around it."""
         if key.startswith(_TOKENS) and self.around.is_recording():
             attributes = _attributes_of(self.around)
             if attributes.get(_KIND) in _MODEL_KINDS and key not in attributes:
                 self.around.set_attribute(key, value)
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Pass on tokens."""
+        """Pass token counts on to the span around it."""
         for key, value in attributes.items():
             self.set_attribute(key, value)
 

@@ -30,7 +30,7 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     """`module:class` of the OpenInference instrumentor; empty if the library has spans of its
     own, or Ratchet's are used."""
     needs: str = ""
-    """Distribution of that instrumentor."""
+    """Python package that contains that instrumentor."""
     own: str = ""
     """`module:function` of Ratchet, called with the provider: instruments the library, or adds
     what the instrumentor lacks."""

@@ -17,24 +17,24 @@ import msgspec
 from ratchet.observe.capture import readable, shorten
 
 TEXT_LIMIT = 65_536
-"""Most characters of a text: a part of a message, or a tool's arguments."""
+"""Maximum length of a text, in characters: a part of a message, or a tool's arguments."""
 
 JSON_LIMIT = 262_144
-"""Most bytes of an attribute that is JSON text, such as all messages of a call."""
+"""Maximum size of an attribute that is JSON text, in bytes, such as all messages of a call."""
 
 MAX_ITEMS = 1_000
-"""Most messages, parts of a message, tools or choices that are read."""
+"""Maximum number of messages, parts of a message, tools or choices that are read."""
 
 MAX_TOKENS = 262_144
-"""Most token ids or log-probabilities of a call."""
+"""Maximum number of token ids or log-probabilities of a call."""
 
 MAX_DEPTH = 1_000
-"""Most objects and arrays in a value embedded as JSON in other JSON; a value with more is embedded
-as text. Their number bounds the nesting depth, and JSON readers fail on deep nesting.
+"""Maximum number of objects and arrays in a value embedded as JSON in other JSON; a value with more
+is embedded as text. Their number bounds the nesting depth, and JSON readers fail on deep nesting.
 """
 
 NAME_LIMIT = 1_000
-"""Most characters of a name or an id."""
+"""Maximum length of a name or an id, in characters."""
 
 _FALLBACK_LIMIT = 1_048_576
 _PENDING_LIMIT = 64_000
@@ -165,7 +165,7 @@ class GrowingText:
         self._unmerged = 0
 
     def add(self, piece: Any) -> None:
-        """Append a piece; anything but a text is ignored."""
+        """Append a piece; anything but a string is ignored."""
         if not isinstance(piece, str) or not piece:
             return
         left = TEXT_LIMIT - self._size

@@ -51,9 +51,9 @@ def for_training(request: Mapping[str, Any], logprobs: Any) -> dict[str, Any]:
 
 
 def without_tokens(request: Mapping[str, Any]) -> None:
-    """For APIs whose responses have no token ids: they have no such request."""
+    """For APIs whose responses have no token ids: ask for none."""
 
 
 def no_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
-    """For the same APIs: no choices."""
+    """For APIs whose responses have no token ids: read none."""
     return []

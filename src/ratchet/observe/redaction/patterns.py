@@ -94,7 +94,7 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
         raise ConfigError(f"{where} = {source!r} is not a regular expression: {error}.") from None
     if ways > MAX_WAYS:
         raise ConfigError(
-            f"{where} = {source!r} can match in too many ways, which could take very long.",
+            f"{where} = {source!r} can match in too many ways, which could take a very long time.",
             hint=r"Bound repetitions (\d{1,20} for \d+) or make them possessive (\d++ for \d+),"
             r" and do not nest them.",
         )

@@ -58,15 +58,15 @@ MAX_REMEMBERED_LENGTH = 8_192
 messages with each call."""
 
 MIN_LIST_LENGTH = 1_024
-"""Minimum characters of a list that is redacted item by item: agents resend the history with
-each call, and each of its messages is searched once."""
+"""Minimum length of a list that is redacted item by item, in characters: agents resend the history
+with each call, and each of its messages is searched once."""
 
 MAX_OBJECTS = 200
 """Maximum number of places in prose at which a JSON object is looked for."""
 
 MIN_REMEMBERED_LENGTH = 256
-"""Minimum characters of a text within a value that is searched once: a tool's result is in the
-tool's span and in messages."""
+"""Minimum length of a text within a value that is searched once, in characters: a tool's result is
+in the tool's span and in messages."""
 
 # Messages, tools and instructions.
 _LISTS = (INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_DEFINITIONS, SYSTEM_INSTRUCTIONS)

@@ -21,7 +21,7 @@ from ratchet.types.trace import TraceFilter
 group = RouteGroup("datasets")
 
 DEFAULT_FRACTIONS: dict[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
-"""Shares of the splits of a dataset that is made here, as those of a project by default."""
+"""Shares of the splits of a dataset that is made here: the defaults of a project."""
 
 
 class NewTask(Request, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ MAX_EVIDENCE = 64 * 1024 * 1024
 
 
 class ExperimentQuery(Request, frozen=True, kw_only=True):
-    """Size of the list."""
+    """Maximum number of experiments to return."""
 
     limit: Limit = 100
 

@@ -93,7 +93,7 @@ async def list_labels(server: Services, query: LabelFilter) -> LabelList:
 
 
 MAX_ROLLOUTS_READ = 5_000
-"""Number of newest rollouts considered, as in `ratchet label`."""
+"""How many of the newest rollouts are considered, as in `ratchet label`."""
 
 
 class LabellingQuery(Request, frozen=True, kw_only=True):

@@ -39,8 +39,8 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelList(msgspec.Struct, frozen=True):
-    """Models called in the last 30 days: first those that are retired soonest, then the last
-    called."""
+    """Models called in the last 30 days: those that are retired soonest come first, then the most
+    recently called."""
 
     models: list[ModelView]
 

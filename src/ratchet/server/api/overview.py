@@ -38,7 +38,7 @@ LATEST = 5
 """Experiments, releases and runs in an answer."""
 
 OPEN_RELEASES = 200
-"""Number of newest releases searched for those that wait for a person."""
+"""How many of the newest releases are searched for pull requests that await review."""
 
 SILENT_COACH_S = 600.0
 """Seconds after which an unanswered call to the coach needs a person."""
@@ -156,7 +156,7 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     """
     if query.hours < MIN_HOURS:
         raise HttpProblem(
-            400, f"The time is {query.hours:g} hours; it is at least {MIN_HOURS}.", field="hours"
+            400, f"hours is {query.hours:g}; it must be at least {MIN_HOURS}.", field="hours"
         )
     cache: dict[float, _Kept] = server.kept.setdefault("overview", {})
     cached = cache.get(query.hours)
@@ -369,7 +369,7 @@ def _ending(store: Store, since_ns: int, now: float) -> list[Waiting]:
         Waiting(
             kind="ending_model",
             title=end.sentence(today),
-            detail=f"Called by {agent or 'a run'}. Says {end.source}.",
+            detail=f"Called by {agent or 'a run'}. Source: {end.source}.",
             noun="",
             id=end.model,
             command=end.command(),

@@ -87,9 +87,11 @@ async def set_problem_state(server: Services, id: str, body: NewState) -> Proble
 async def _found(server: Services, id: str) -> Problem:
     matches = await server.in_thread(server.store.problems.find, id)
     if len(matches) > 1:
-        count = len(matches)
         raise HttpProblem(
-            409, f"{count} problems have an id that begins with this; give more of it.", field="id"
+            409,
+            f"{len(matches)} problems have ids that begin with {id[:200]!r}.",
+            hint="Give more characters of the id.",
+            field="id",
         )
     if not matches:
         raise HttpProblem(404, f"There is no problem {id[:200]!r}.", field="id")

@@ -22,7 +22,7 @@ group = RouteGroup("releases")
 
 
 class ReleaseQuery(Request, frozen=True, kw_only=True):
-    """Size of the list."""
+    """Maximum number of releases to return."""
 
     limit: Limit = 100
 

@@ -383,7 +383,7 @@ def checked_span(span: Span, where: str) -> Span:
 
 
 class AttemptPairs(Request, frozen=True, kw_only=True):
-    """Attempts."""
+    """The attempts that the request is about."""
 
     attempts: Pairs
 

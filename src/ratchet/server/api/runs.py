@@ -156,7 +156,7 @@ class FrontAnswer(msgspec.Struct, frozen=True):
     rule: str
     """How places are measured, as sentences; empty without a front."""
     over: str
-    """The axis for quality: `cost`, or `latency` if no two costs are known to differ."""
+    """What quality is plotted over: `cost`, or `latency` if no two costs are known to differ."""
 
 
 @group.route("GET", "/v1/runs/{id}/front", READ)

@@ -26,7 +26,7 @@ Mark = Annotated[int, Meta(ge=0, le=2**62)]
 Many = Annotated[int, Meta(ge=0, le=100_000)]
 
 MIN_PREFIX_LENGTH = 4
-"""Minimum characters of a prefix of a trace's id."""
+"""Minimum length of a prefix of a trace's id, in characters."""
 
 
 class Criteria(Request, frozen=True, kw_only=True):

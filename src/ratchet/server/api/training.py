@@ -19,11 +19,11 @@ from ratchet.weights.metrics import read_metrics
 group = RouteGroup("training")
 
 MAX_POINTS = 2_000
-"""Maximum number of steps in one answer; of a longer training every n-th step is sent."""
+"""Maximum number of steps in one answer; of a longer run, every n-th step is sent."""
 
 
 class TrainingSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A training."""
+    """A training run."""
 
     name: str
     steps: int

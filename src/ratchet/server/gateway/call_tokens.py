@@ -38,7 +38,8 @@ class TokenKeeping(msgspec.Struct, frozen=True):
     """How the tokens of a call are kept."""
 
     trains: bool
-    """Whether the tokens are required: if they are unknown, the call is dropped and counted."""
+    """Whether the rollout trains a model: a call whose tokens are unknown is then dropped, and
+    counted by reason."""
     role: str = ""
 
 

@@ -26,7 +26,7 @@ class GatewayRequest:
     path: str
     """Path below the provider's version."""
     address: str
-    """Base URL that the client itself calls; empty if it calls the gateway."""
+    """Base URL for which the client's call was intended; empty if it was for the gateway."""
     scope: AsgiScope
     receive: Receive
     send: Send

@@ -19,7 +19,7 @@ CONVERSATION_HEADER = b"x-ratchet-conversation"
 """Names the conversation that a live call belongs to."""
 
 ADDRESS_HEADER = UPSTREAM_HEADER.encode()
-"""Names the base URL that the client itself calls, at one of the agent's model hosts."""
+"""Names the base URL for which a call was intended, at one of the agent's model hosts."""
 
 ROLE_HEADER = b"x-ratchet-role"
 """Names the role of the agent that makes a call, in a rollout with several."""

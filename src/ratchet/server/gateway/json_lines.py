@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LINE_LIMIT = 16_777_216
-"""Maximum bytes of a line; longer ones are skipped."""
+"""Maximum length of a line, in bytes; longer ones are skipped."""
 
 
 class JsonLinesParser:

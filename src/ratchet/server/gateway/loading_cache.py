@@ -38,7 +38,7 @@ class LoadingCache(Generic[Value]):
         executor: Executor of the reads.
         clock: Monotonic clock in seconds.
         ttl_s: Lifetime of a value, in seconds.
-        limit: Most values; the least recently used are evicted.
+        limit: Maximum number of values; the least recently used are evicted.
         timeout_s: Seconds that a caller waits for a read.
     """
 
@@ -99,7 +99,11 @@ class LoadingCache(Generic[Value]):
             return self._note(key, None, error)
         except Exception as error:
             _log.exception("The gateway could not read from the store.")
-            return self._note(key, None, StoreError(f"The store failed: {type(error).__name__}."))
+            failure = StoreError(
+                f"The store could not be read: {type(error).__name__}.",
+                hint="The server's log has the details.",
+            )
+            return self._note(key, None, failure)
         else:
             return self._note(key, value, None)
         finally:

@@ -59,7 +59,9 @@ class ModelFacts:
                     limit = await self._ask(endpoint, model, headers)
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
                 name = endpoint.upstream.name
-                _log.info("The upstream %r does not describe %r: %s", name, model[:100], error)
+                _log.info(
+                    "The upstream %r gave no output limit for %r: %s", name, model[:100], error
+                )
                 return None  # it is asked again at the next call
             _remember(self._limits, key, limit)
         return limit or None

@@ -368,7 +368,7 @@ def rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> b
 def _without_model(
     request: GatewayRequest, payload: dict[str, Any], changed: dict[str, Any]
 ) -> dict[str, Any]:
-    """The request as it is in the body, where the model's name is not if it is in the path."""
+    """The changed request for the body: what the path states stays as the client sent it."""
     if request.named_in_path is None:
         return changed
     return {**changed, "model": payload["model"], "stream": payload["stream"]}

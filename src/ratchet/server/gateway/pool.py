@@ -57,7 +57,7 @@ class UpstreamEndpoint:
     Args:
         upstream: The upstream.
         environ: Environment with the keys.
-        reached_at: Its base URL, where another one than its own stands in for it.
+        reached_at: Base URL that replaces the upstream's own.
     """
 
     def __init__(

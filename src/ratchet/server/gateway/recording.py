@@ -31,7 +31,7 @@ from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
 from ratchet.types.trace import ARM, BROKEN_OFF
 
 ANSWER_LIMIT = 16_777_216
-"""Maximum bytes recorded of a response, and of a stream after decompression."""
+"""How many bytes of a response are recorded, and of a stream after decompression."""
 
 EARLY_BYTES = 65_536
 """A larger request is parsed before it is sent and then released, since calls may take long and be

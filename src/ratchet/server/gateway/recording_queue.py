@@ -23,7 +23,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.types import SpanRecord
 
 BYTES_PENDING = 16_777_216
-"""Maximum bytes of recordings the writer may hold; their objects take several times as much."""
+"""How many bytes of recordings the writer may hold; their objects take several times as much."""
 
 GATHER_S = 0.02
 """Seconds for which recordings are batched before they are posted: no request waits for them, and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 EVENT_LIMIT = 16_777_216
-"""Maximum bytes of an event; longer ones are skipped."""
+"""Maximum size of an event, in bytes; longer ones are skipped."""
 
 _PASSED = b":"
 """Replaces the start of a skipped line; as a comment, the rest of the line is ignored."""

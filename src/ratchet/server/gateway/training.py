@@ -25,7 +25,7 @@ ROLLOUTS = 20_000
 """Maximum number of rollouts that are remembered."""
 
 MAX_ROLE = 100
-"""Maximum characters of a role."""
+"""Maximum length of a role, in characters."""
 
 
 class ReadTraining(Protocol):

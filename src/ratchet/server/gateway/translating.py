@@ -61,7 +61,7 @@ class AnswerTranslator:
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is a stream, after `begin`; otherwise all of it comes at the end."""
+        """Whether the client gets a stream, or the whole answer at the end; known after `begin`."""
         return self._events is not None
 
     def begin(self, status: int, headers: HeaderList) -> HeaderList:

@@ -72,7 +72,7 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
     """Convert the spans of a request.
 
     A span is rejected when it has no usable ids or times, claims a cost that is none, or names
-    another attempt than the caller's. A span that ends before it starts is accepted unchanged.
+    an attempt other than the caller's. A span that ends before it starts is accepted unchanged.
 
     Args:
         request: An ExportTraceServiceRequest, decoded by `messages.py`.
@@ -136,9 +136,9 @@ def describe(rejected: Counter[str]) -> str:
 def _unusable(span: Message) -> str:
     trace_id, span_id = id_of(span.trace_id), id_of(span.span_id)
     if len(trace_id) != 16 or trace_id == _NO_TRACE:
-        return "have a trace id that is not 16 bytes, not all zero"
+        return "have a trace id that is not 16 bytes, or is all zeros"
     if len(span_id) != 8 or span_id == _NO_SPAN:
-        return "have a span id that is not 8 bytes, not all zero"
+        return "have a span id that is not 8 bytes, or is all zeros"
     start_ns, end_ns = number_of(span.start_time_unix_nano), number_of(span.end_time_unix_nano)
     if not (0 <= start_ns < _INT64 and 0 <= end_ns < _INT64):
         return "have a time that is not nanoseconds in 63 bits"

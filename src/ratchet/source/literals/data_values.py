@@ -27,7 +27,7 @@ FORMATS = {"yaml": "yaml", "yml": "yaml", "toml": "toml", "json": "json"}
 _TOKEN = re.compile(r"(?<![\w.+-])[-+]?[\w.][\w.+-]*")
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _MAX_PARSED = 10_000_000
-"""Most characters that are parsed to find a value."""
+"""Maximum number of characters that are parsed to find a value."""
 
 _WORDS = (("true", "false"), ("yes", "no"), ("on", "off"))
 

@@ -12,10 +12,11 @@ from ratchet.source.literals.literal import Literal, is_mark
 from ratchet.source.literals.placeholders import BRACES, with_placeholders
 
 MIN_CONSTANT: Final = 16
-"""Minimum characters of constant text, without white space, of a literal with slots."""
+"""Minimum length of the constant text of a literal with slots, in characters without white
+space."""
 
 MIN_PIECE: Final = 8
-"""Minimum characters of its longest constant piece."""
+"""Minimum length of its longest constant piece, in characters."""
 
 MIN_SHARE: Final = 0.5
 """Minimum share of the template's constant text that is constant in the literal too."""

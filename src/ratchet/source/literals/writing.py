@@ -18,7 +18,8 @@ from ratchet.source.literals.matching import Match, TemplateText, Unit, dedented
 from ratchet.source.literals.placeholders import FORMS, as_form
 
 _KEPT = 8
-"""Minimum characters of a run of words that is copied from the source, in lines that changed."""
+"""Minimum length of a run of words that is copied from the source in changed lines, in
+characters."""
 
 Reader = Callable[[str], tuple[list[Literal], int]]
 

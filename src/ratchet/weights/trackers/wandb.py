@@ -14,7 +14,7 @@ def send(curves: RunCurves, project: str) -> str:
 
     Raises:
         ConfigError: The package is not installed.
-        RatchetError: The service does not take them.
+        RatchetError: The service does not accept them.
     """
     with extra("wandb", "Weights & Biases"):
         import wandb

@@ -68,7 +68,7 @@ def environment(sampler: str, run: str, base: Mapping[str, str]) -> dict[str, st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the data sets and run verl; returns its exit code."""
+    """Write the datasets and run verl; returns its exit code."""
     parser = argparse.ArgumentParser(
         description="Train an agent's model with verl.",
         prog="python -m ratchet.weights.verl.launch",
@@ -76,9 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("sampler", help="module:name of a VerlRollouts")
     parser.add_argument("--model", required=True, help="folder or name of the model")
     parser.add_argument("--run", default="", help="name of the run; the same name replays rollouts")
-    parser.add_argument(
-        "--data", type=Path, default=Path(".ratchet/verl"), help="for the data sets"
-    )
+    parser.add_argument("--data", type=Path, default=Path(".ratchet/verl"), help="for the datasets")
     parser.add_argument("--lora-rank", type=int, default=16, help="0 trains all weights")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="verl's own settings")
     options = parser.parse_args(arguments)

@@ -44,7 +44,7 @@ class TaskSampler(Protocol):
     """Makes rollouts of an agent with the weights that verl's servers have."""
 
     def task(self, id: str) -> Task:
-        """The task of a row of the data set.
+        """The task of a row of the dataset.
 
         Raises:
             InputError: There is none.
@@ -59,7 +59,7 @@ class TaskSampler(Protocol):
         Args:
             task: The task.
             repetitions: Rollouts.
-            step: verl's global step: other weights than at the step before.
+            step: verl's global step; the weights differ from the step before.
             validate: Whether they are for a validation.
         """
         ...
@@ -119,7 +119,7 @@ class Manager:
 
         Args:
             prompts: A TensorDict: `uid`, `global_steps`, `extra_info` with the `task_id`, and
-                further columns of the data set, which go with the rows.
+                further columns of the dataset, which go with the rows.
         """
         validate = bool(_plain(prompts["validate"])) if "validate" in prompts else False
         for i in range(len(prompts)):

@@ -138,7 +138,7 @@ def model_hosts(recording: Recording) -> list[str]:
     them.
 
     Whether a client would take its address from a variable that is not set cannot be seen, nor
-    which one it takes where another variable than the libraries' own stands for it as well.
+    which one it takes where a variable besides the libraries' own holds it as well.
     """
     return sorted(
         {

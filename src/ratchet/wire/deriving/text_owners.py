@@ -29,8 +29,8 @@ LISTED: Final = 3
 """Literals in one slot from which on they are a list, as of agents, tools or columns."""
 
 BESIDE_LINES: Final = 4
-"""Most lines between a prompt and a few words that reached the model with it, such as an agent's
-role beside its goal."""
+"""Maximum number of lines between a prompt and a few words that reached the model with it, such as
+an agent's role beside its goal."""
 
 MIN_NAME: Final = 4
 """Characters of the shortest name."""

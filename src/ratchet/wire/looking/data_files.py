@@ -14,7 +14,7 @@ from ratchet.wire.looking.inventory import DataTable
 from ratchet.wire.looking.listing import FileListing
 
 MAX_TABLES = 400
-"""Most data files that are opened, outermost first."""
+"""Maximum number of data files that are opened, outermost first."""
 HEAD_BYTES = 200_000
 """Bytes read of a table; a JSON list can only be read whole."""
 

@@ -19,7 +19,7 @@ TEXT = 20_000
 ITEMS = 200
 DEPTH = 8
 TOTAL = 200_000
-"""Most characters of a text, items of a list, levels, and characters of a value."""
+"""Maximum length of a text, number of items, depth, and total length; lengths in characters."""
 
 _SECRET_NAME = re.compile(
     r"(?:password|passwd|passphrase|passcode|pwd|secret|token|api_?key|private_?key|secret_?key"

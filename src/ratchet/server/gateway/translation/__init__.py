@@ -53,7 +53,7 @@ class Translation(Protocol):
     request: Json
     """The request to send."""
     left_out: list[str]
-    """What of the client's request has no equivalent, and was left out."""
+    """Parts of the client's request that have no equivalent and were left out."""
     named_events: bool
     """Whether the client's streams name their events, rather than end with `[DONE]`."""
 
@@ -68,7 +68,7 @@ class Translation(Protocol):
         """The error for the client, from a decoded body or a text."""
 
     def events(self, created: int) -> EventTranslator:
-        """What translates a streamed answer."""
+        """A translator for the events of one streamed answer."""
 
 
 Translate: TypeAlias = Callable[[Json], Translation]

@@ -151,5 +151,5 @@ def json_bytes(value: Any) -> bytes:
 
 
 def json_text(value: Any) -> str:
-    """The same as a text."""
+    """Like `json_bytes`, as a string."""
     return json_bytes(value).decode()

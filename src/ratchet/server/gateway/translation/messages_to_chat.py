@@ -81,7 +81,7 @@ def _add_output(sent: dict[str, Any], request: Mapping[str, Any], findings: Find
 
 
 def _messages(message: Mapping[str, Any], findings: Findings) -> list[dict[str, Any]]:
-    """Chat messages of one message."""
+    """The chat messages that stand for a message; tool results become messages of their own."""
     role, content = message.get("role"), message.get("content")
     if role == "assistant":
         return _said(content, findings)

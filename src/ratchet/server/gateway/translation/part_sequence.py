@@ -27,11 +27,11 @@ class AnswerPart:
         self.position = position
         """Number of parts before it."""
         self.text = ""
-        """So far: a text, or the arguments of a call."""
+        """Its text, or a call's arguments, as received so far."""
         self.id = ""
         self.name = ""
         self.thinking: dict[str, Any] = {}
-        """The block of Anthropic's that the reasoning is, with its signature."""
+        """Of reasoning: Anthropic's block, with its signature."""
         self.begun = False
         self.sent = 0
         """Number of characters of the text that were passed on."""

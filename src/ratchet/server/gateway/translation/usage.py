@@ -16,7 +16,7 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-"""Reasons of chat completions, by those of messages."""
+"""Finish reasons of chat completions, by the stop reasons of messages."""
 
 STOP_REASONS = {
     "stop": "end_turn",
