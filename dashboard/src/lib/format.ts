@@ -103,6 +103,11 @@ export function visible(value: string): string {
   );
 }
 
+/** A value as a word of a shell's command, for names that agents, users and addresses give. */
+export function quoted(value: string): string {
+  return /^[\w.:@%+/-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
+}
+
 /** A line of at most `limit` characters, without line breaks. */
 export function line(value: string, limit = 200): string {
   const flat = visible(value.slice(0, limit * 2)).replace(/\s+/g, " ").trim();

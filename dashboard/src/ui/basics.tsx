@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { Check, Copy as CopyIcon } from "lucide-react";
 import { Fragment, type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
 import { Refusal } from "../api/client";
-import { ago, moment, words } from "../lib/format";
+import { ago, moment, visible, words } from "../lib/format";
 import { Mistake } from "../lib/mistake";
 
 export type Tone = "good" | "bad" | "warn" | "info" | "";
@@ -115,6 +115,7 @@ export function Empty({ children, command }: { children: ReactNode; command?: st
   );
 }
 
+/** A command to copy. What others gave of it is `quoted`. */
 export function Command({ text }: { text: string }) {
   return (
     <span className="command">
@@ -122,7 +123,7 @@ export function Command({ text }: { text: string }) {
         {text.split(" ").map((word, at) => (
           <Fragment key={at}>
             {at > 0 && " "}
-            <span>{word}</span>
+            <span>{visible(word)}</span>
           </Fragment>
         ))}
       </code>

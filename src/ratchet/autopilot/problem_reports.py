@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ratchet.llm import price
 from ratchet.store import Store
-from ratchet.types import ProblemReport, ProblemState
+from ratchet.types import ProblemReport
 from ratchet.types.cycle import DAY_S
 
 DAYS = 14
@@ -16,8 +16,6 @@ def reports(
     *,
     now: float,
     agent: str | None = None,
-    state: ProblemState | None = None,
-    only: str | None = None,
 ) -> tuple[list[ProblemReport], int]:
     """The cost of problems in the last DAYS days, worst first, and the number of traces examined.
 
@@ -25,13 +23,10 @@ def reports(
         store: The store.
         now: Unix seconds.
         agent: Only of this agent.
-        state: Only in this state.
-        only: Only the problem with this id.
     """
-    listed = [p for p in store.problems.list(agent, state) if only is None or p.id == only]
     traces = trace_counts(store, now - DAYS * DAY_S)
     total = traces.get(agent, 0) if agent is not None else sum(traces.values())
-    return store.problems.reports(listed, traces, days=DAYS, now=now), total
+    return store.problems.reports(store.problems.list(agent), traces, days=DAYS, now=now), total
 
 
 def trace_counts(store: Store, since: float) -> dict[str, int]:

@@ -192,7 +192,7 @@ def begin_work(store: Store, problem: Problem, run_id: str, now: float) -> None:
     store.problems.change(
         problem.id,
         "learning" if problem.state in NEEDS_WORK else problem.state,
-        reason=f"Run {run_id[:8]} works on it.",
+        reason=f"Run {run_id[:8]} began to work on it.",
         now=now,
         run_ids=run_ids,
     )

@@ -13,9 +13,10 @@ import typer
 from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
+from ratchet.autopilot.problem_answers import ProblemList, problem_detail, problem_list
 from ratchet.autopilot.problem_names import name_problems, unnamed
 from ratchet.autopilot.problem_readings import MAX_TRACES_READ, ask_coach, problems_coach
-from ratchet.autopilot.problem_reports import DAYS, reports
+from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.problem_scan import LOW_SCORE, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
 from ratchet.autopilot.pull_requests import refresh_releases
@@ -39,6 +40,7 @@ from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
 from ratchet.types import (
     NEEDS_WORK,
+    PROBLEM_TRANSITIONS,
     Conflict,
     InputError,
     Occurrence,
@@ -46,13 +48,15 @@ from ratchet.types import (
     ProblemReport,
     ProblemState,
 )
-from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
 problems = typer.Typer(help="Find the agent's problems in live traffic, worst first.")
 
 DEFAULT_PROBLEMS_SHOWN = 20
 DEFAULT_TRACES_SHOWN = 5
+
+UNSETTLED = PROBLEM_TRANSITIONS.keys() - {"fixed", "ignored"}
+"""States of the problems that are listed by default."""
 
 KIND_WORDS = {
     "error": "error",
@@ -109,27 +113,22 @@ def list_(
     now = time.time()
     with open_store(folder, store, must_exist=True) as opened:
         scanned = _scan(opened, folder, store, now)
-        wanted: ProblemState | None = None if state == "all" else state
-        found, traces = reports(opened, now=now, agent=agent, state=wanted)
-        since = now - DAYS * DAY_S
-        loose = opened.problems.in_no_problem(agent, since)
-        unread = opened.problems.unread_count(agent, since)
-    if state is None:
-        found = [r for r in found if r.problem.state not in ("fixed", "ignored")]
+        states = UNSETTLED if state is None else None if state == "all" else {state}
+        listed = problem_list(opened, now=now, agent=agent, states=states, limit=limit)
     if json:
-        told = {"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS}
-        print_json({**told, "in_no_problem": loose, "unread": unread})
+        print_json(listed)
         return
+    found = listed.problems
     for problem in scanned.returned:
         out.print(Text(f"Returned: {problem.id[:6]}  {one_line(problem.title, 90)}", style="red"))
     if not found:
-        out.print(_none(traces, agent, state), markup=False)
-        _print_loose(loose, unread)
+        out.print(_none(listed.traces, agent, state), markup=False)
+        _print_coverage(listed)
         return
-    _print_list(found[:limit], traces, now)
-    if len(found) > limit:
-        out.print(f"{len(found) - limit} more: --limit {len(found)}.", style="dim")
-    _print_loose(loose, unread)
+    _print_list(found, listed.traces, now)
+    if listed.total > len(found):
+        out.print(f"{listed.total - len(found)} more: --limit {listed.total}.", style="dim")
+    _print_coverage(listed)
     worst = next((r.problem for r in found if r.problem.state in NEEDS_WORK), None)
     if worst is not None:
         out.print(
@@ -172,16 +171,18 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
     return scanned
 
 
-def _print_loose(loose: int, unread: int) -> None:
+def _print_coverage(listed: ProblemList) -> None:
     """Print how many failing traces belong to no problem, and how many the coach has not read."""
-    if loose:
-        verb = "is" if loose == 1 else "are"
+    if listed.in_no_problem:
+        verb = "is" if listed.in_no_problem == 1 else "are"
         out.print(
-            f"{counted(loose, 'failing trace')} {verb} not part of a problem yet.", style="dim"
+            f"{listed.in_no_problem} of {counted(listed.failing, 'failing trace')} {verb} in no"
+            " problem yet.",
+            style="dim",
         )
-    if unread:
+    if listed.unread:
         out.print(
-            f"The coach can read {counted(unread, 'failing trace')} and say what went wrong:"
+            f"The coach can read {counted(listed.unread, 'failing trace')} and say what went wrong:"
             " ratchet problems read.",
             style="dim",
         )
@@ -255,13 +256,11 @@ def show(
     now = time.time()
     with open_store(folder, store, must_exist=True) as opened:
         found = find_problem(opened, problem)
-        report = reports(opened, now=now, agent=found.agent, only=found.id)[0][0]
-        examples = opened.problems.occurrences(found.id, limit=limit)
-        transitions = opened.problems.transitions(found.id)
-        works = bool(found.run_ids) and opened.activity.waits(found.run_ids[-1], now) is not None
+        detail = problem_detail(opened, found, now=now, limit=limit)
     if json:
-        print_json({"report": report, "occurrences": examples, "transitions": transitions})
+        print_json(detail)
         return
+    report, examples = detail.report, detail.occurrences
     out.print(Text(one_line(found.title, 200), style="bold"))
     out.print(
         f"{found.id}  {KIND_WORDS[found.kind]}  agent {found.agent}  {found.state}", markup=False
@@ -285,7 +284,7 @@ def show(
     ):
         if text:
             out.print(f"{name}: {text}", markup=False)
-    for change in transitions:
+    for change in detail.transitions:
         by = f" by {change.by}" if change.by else ""
         out.print(
             f"  {format_recent_time(int(change.at * 1e9), now)}  {change.source} →"
@@ -297,7 +296,13 @@ def show(
         _print_example(example, now)
     if len(examples) < report.traces:
         out.print(f"\nMore of its traces: --limit {report.traces}.", style="dim")
-    _print_next(found, works)
+    if detail.unread:
+        out.print(
+            f"\nThe coach can read {detail.unread} of its traces and say what went wrong:"
+            " ratchet problems read.",
+            style="dim",
+        )
+    _print_next(found, detail.is_at_work)
 
 
 def _print_example(example: Occurrence, now: float) -> None:
@@ -315,19 +320,19 @@ def _print_example(example: Occurrence, now: float) -> None:
             out.print(Text(f"  {name:9}{one_line(text, 400)}"))
 
 
-def _print_next(found: Problem, works: bool) -> None:
+def _print_next(found: Problem, is_at_work: bool) -> None:
     """Print what the user can do next.
 
     Args:
         found: The problem.
-        works: Whether a process works at its newest run.
+        is_at_work: Whether a process is at work on its newest run.
     """
     id = found.id[:6]
     steps = {
         "open": f"Work on it: ratchet improve --problem {id}. Ignore it: ratchet problems ignore"
         f" {id} --reason …",
         "learning": "A run is working on it: ratchet status."
-        if works
+        if is_at_work
         else f"Its run was interrupted. Continue: ratchet improve --problem {id}.",
         "proposed": "Review the pull request, then merge or close it; ratchet problems notices "
         f"which. Try another change: ratchet improve --problem {id}.",

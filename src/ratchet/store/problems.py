@@ -126,23 +126,33 @@ class Problems:
         rows = self._database.read(lambda c: c.execute(query).all())
         return [_occurrence(row) for row in reversed(rows)]
 
-    def in_no_problem(self, agent: str | None, since: float) -> int:
-        """Return the number of failing traces since a time that belong to no problem."""
-        inside = select(occurrences.c.trace_id).where(
-            occurrences.c.problem_id != "", occurrences.c.at >= since
+    def failing(self, agent: str | None, since: float) -> tuple[int, int]:
+        """Return the number of failing traces since a time, and of those that are in no problem."""
+        traces = (
+            select(func.max(occurrences.c.problem_id).label("problem_id"))
+            .where(_of(agent), occurrences.c.at >= since)
+            .group_by(occurrences.c.trace_id)
+            .subquery()
         )
-        query = select(func.count(occurrences.c.trace_id.distinct())).where(
-            _of(agent), occurrences.c.at >= since, occurrences.c.trace_id.not_in(inside)
-        )
-        return self._database.read(lambda c: c.execute(query).scalar()) or 0
+        query = select(func.count(), func.count().filter(traces.c.problem_id == ""))
+        row = self._database.read(lambda c: c.execute(query.select_from(traces)).one())
+        return row[0], row[1]
 
     # ---- what a coach reads
 
-    def unread_count(self, agent: str | None, since: float) -> int:
-        """Return the number of failing traces that a coach may read; see `unread`."""
+    def unread_count(self, agent: str | None, since: float, problem_id: str | None = None) -> int:
+        """Return the number of failing traces that a coach may read; see `unread`.
+
+        Args:
+            agent: Only of this agent.
+            since: Unix seconds.
+            problem_id: Only of this problem.
+        """
         query = select(func.count(occurrences.c.trace_id.distinct())).where(
             *self._may_be_read(agent, since)
         )
+        if problem_id is not None:
+            query = query.where(occurrences.c.problem_id == problem_id)
         return self._database.read(lambda c: c.execute(query).scalar()) or 0
 
     def unread(self, agent: str | None, since: float, limit: int) -> builtins.list[Occurrence]:

@@ -71,7 +71,8 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     acts: tuple[str, ...] = ()
     """Names of the tools that the agent called in the trace, sorted; compared like words."""
     detail: str = ""
-    """What a person reads: the error message, rationale or comment, as recorded."""
+    """What a person reads: the error message, rationale or comment, as recorded, or else the kind
+    of failure in words."""
     input: str = ""
     """The agent's input, cut off if it is long."""
     output: str = ""
@@ -95,17 +96,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wrong(self) -> str:
         """What went wrong, for a person: the coach's words, or else what was recorded."""
-        said = self.reading.wrong if self.reading is not None else ""
-        match self.kind:
-            case "retry":
-                sign = "The user asked again."
-            case "abandonment":
-                sign = "The user left without an answer."
-            case "negative_feedback":
-                sign = f"The user rated the answer {1.0 - self.loss:.2f} of 1."
-            case _:
-                sign = ""
-        return said or self.detail or sign
+        return (self.reading.wrong if self.reading is not None else "") or self.detail
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { address, api } from "../../api/client";
-import { line, number } from "../../lib/format";
+import { line, number, quoted } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
 import { Rows } from "../../ui/rows";
@@ -18,7 +18,7 @@ export function ConversationsPage() {
   });
   const conversations = pages.data?.pages.flatMap((page) => page.conversations) ?? [];
   return (
-    <Page title="Conversations" actions={<Command text={`ratchet conversations${search.agent ? ` --agent ${search.agent}` : ""}`} />}>
+    <Page title="Conversations" actions={<Command text={`ratchet conversations${search.agent ? ` --agent ${quoted(search.agent)}` : ""}`} />}>
       <div className="row">
         <label>
           Agent

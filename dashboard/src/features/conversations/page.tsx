@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api } from "../../api/client";
-import { counted, line, moment, number } from "../../lib/format";
+import { counted, line, moment, number, quoted } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Page, waiting } from "../../ui/basics";
 import { LongText } from "../../ui/long_text";
@@ -18,7 +18,7 @@ export function ConversationPage() {
   const data = log.data;
   const inner = data?.messages.filter((message) => message.nested).length ?? 0;
   return (
-    <Page title={line(data?.conversation.title || `Conversation ${id}`, 80)} actions={<Command text={`ratchet conversations show ${line(id, 60)}`} />}>
+    <Page title={line(data?.conversation.title || `Conversation ${id}`, 80)} actions={<Command text={`ratchet conversations show ${quoted(id)}`} />}>
       {waiting(log)}
       {data && (
         <>

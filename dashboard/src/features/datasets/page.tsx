@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useMemo, useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { download } from "../../lib/export";
-import { counted, line, moment, number, score, short, text } from "../../lib/format";
+import { counted, line, moment, number, quoted, score, short, text } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Facts, Page, Time, waiting } from "../../ui/basics";
 import { TextDiff } from "../../ui/diff";
@@ -26,7 +26,7 @@ export function DatasetPage() {
   const summary = versions.data?.datasets.find((each) => each.version === shown);
   const set = (changed: Record<string, string | undefined>) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
   return (
-    <Page title={line(name, 60)} actions={<Command text={`ratchet datasets show ${name}`} />}>
+    <Page title={line(name, 60)} actions={<Command text={`ratchet datasets show ${quoted(name)}`} />}>
       {waiting(versions)}
       {versions.data?.datasets.length === 0 && <p className="note">There is no dataset of this name.</p>}
       {summary && (

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
-import { counted, dollars, line, number, text } from "../../lib/format";
+import { counted, dollars, line, number, quoted, text } from "../../lib/format";
 import { Command, Problem, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { useAllowed } from "../../ui/session";
@@ -94,7 +94,7 @@ function Propose({ dataset, add }: { dataset: Dataset; add: (tasks: Schemas["Tas
         <button type="button" disabled={busy || !allowed || methods.length === 0 || (asked.length > 0 && !pays)} title={allowed ? undefined : "Needs a key with the scope run"} onClick={() => void propose()}>
           {busy ? "Working …" : found ? "Propose others" : "Propose"}
         </button>
-        <Command text={`ratchet datasets synthesize ${dataset.name} -n ${count} --split ${split}${methods.map((each) => ` --method ${each}`).join("")}`} />
+        <Command text={`ratchet datasets synthesize ${quoted(dataset.name)} -n ${count} --split ${split}${methods.map((each) => ` --method ${each}`).join("")}`} />
       </div>
       {error != null && <Problem error={error} />}
       {found && <Proposals key={seed} found={found.tasks} split={found.split} add={(tasks) => add(tasks, found.split)} />}

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { api } from "../../api/client";
-import { counted, line, number, short, text } from "../../lib/format";
+import { counted, line, number, quoted, short, text } from "../../lib/format";
 import { newId } from "../../lib/id";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
@@ -79,7 +79,7 @@ export function LabellingPage() {
   const source = live ? traces : rollouts;
   const set = (changed: { of?: string; criterion?: string }) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
   return (
-    <Page title="Labelling" actions={<Command text={`ratchet label${live ? " --traces" : ""}${criterion ? ` --criterion ${JSON.stringify(criterion)}` : ""}`} />}>
+    <Page title="Labelling" actions={<Command text={`ratchet label${live ? " --traces" : ""}${criterion ? ` --criterion ${quoted(criterion)}` : ""}`} />}>
       <div className="row" style={{ marginBottom: 12 }}>
         <nav className="switch" aria-label="What is labelled">
           <Link to="/labelling" search={{ criterion: criterion || undefined }} aria-current={live ? undefined : "true"}>

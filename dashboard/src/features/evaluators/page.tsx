@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { Reliability } from "../../charts/reliability";
 import { Picture } from "../../charts/picture";
-import { counted, dollars, duration, line, moment, number, short } from "../../lib/format";
+import { counted, dollars, duration, line, moment, number, quoted, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Facts, Page, State, type Tone, type Where, waiting } from "../../ui/basics";
 import { Rows } from "../../ui/rows";
@@ -28,7 +28,7 @@ export function EvaluatorPage() {
   const curve = data ? pointsOf(data) : [];
   const behind = (of?: string): Where | undefined => (data?.outputs.length ? { to: pathOf("evaluator", id), search: { of }, hash: "outputs" } : undefined);
   return (
-    <Page title={data ? `Evaluator ${line(data.evaluator, 60)}` : "Evaluator"} actions={data && <Command text={`ratchet evaluators show ${data.evaluator}`} />}>
+    <Page title={data ? `Evaluator ${line(data.evaluator, 60)}` : "Evaluator"} actions={data && <Command text={`ratchet evaluators show ${quoted(data.evaluator)}`} />}>
       {waiting(card)}
       {data && (
         <>
@@ -146,7 +146,7 @@ function Outputs({ card }: { card: Schemas["ReportCard"] }) {
       <>
         <h2 id="outputs">Outputs</h2>
         <p className="muted">This card does not say which outputs it rests on. A new one does:</p>
-        <Command text={`ratchet evaluators check ${card.evaluator}`} />
+        <Command text={`ratchet evaluators check ${quoted(card.evaluator)}`} />
       </>
     );
   return (

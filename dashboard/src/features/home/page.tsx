@@ -91,7 +91,7 @@ function Problems() {
         {(found.data?.problems.length ?? 0) > 0 && <Link to="/problems">All problems</Link>}
       </div>
       {waiting(found)}
-      {found.data && open.length === 0 && (found.data.problems.length > 0 ? <Empty>Every problem that was found is fixed or ignored.</Empty> : <NoProblems traces={traces} scannedAt={found.data.scanned_at} />)}
+      {found.data && open.length === 0 && (found.data.problems.length > 0 ? <Empty>Every problem that was found is fixed or ignored.</Empty> : <NoProblems of={found.data} />)}
       {open.length > 0 && (
         <ul className="bare problems" aria-label="Problems">
           {open.slice(0, SHOWN).map((each) => (

@@ -2,31 +2,35 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
-import { line, number, words } from "../../lib/format";
+import { counted, line, number, quoted, words } from "../../lib/format";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
 import { ProblemRow } from "./row";
-import { isOpen } from "./words";
+import { isOpen, shareOf } from "./words";
 
 type State = Schemas["Problem"]["state"];
 const STATES: State[] = ["open", "returned", "learning", "proposed", "fixed", "ignored"];
 
-export function useProblems() {
-  return useQuery({ queryKey: ["problems"], queryFn: () => api.GET("/v1/problems", { params: { query: {} } }) });
+export function useProblems(agent?: string) {
+  return useQuery({
+    queryKey: ["problems", { agent }],
+    queryFn: () => api.GET("/v1/problems", { params: { query: { agent } } }),
+    placeholderData: (before) => before,
+  });
 }
 
 export function ProblemsPage() {
   const search = useSearch({ from: "/problems" });
   const navigate = useNavigate({ from: "/problems" });
-  const found = useProblems();
+  const everywhere = useProblems();
+  const found = useProblems(search.agent);
   const all = found.data?.problems ?? [];
-  const agents = [...new Set(all.map((each) => each.problem.agent))].sort();
-  const ofAgent = all.filter((each) => !search.agent || each.problem.agent === search.agent);
-  const shown = ofAgent.filter((each) => (search.state ? search.state === "all" || each.problem.state === search.state : isOpen(each.problem.state)));
-  const count = (state: State) => ofAgent.filter((each) => each.problem.state === state).length;
+  const agents = [...new Set(everywhere.data?.problems.map((each) => each.problem.agent))].sort();
+  const shown = all.filter((each) => (search.state ? search.state === "all" || each.problem.state === search.state : isOpen(each.problem.state)));
+  const count = (state: State) => all.filter((each) => each.problem.state === state).length;
   return (
-    <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${search.agent}` : ""}`} />}>
+    <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${quoted(search.agent)}` : ""}${search.state ? ` --state ${quoted(search.state)}` : ""}`} />}>
       {waiting(found)}
-      {found.data && all.length === 0 && <NoProblems traces={found.data.traces} scannedAt={found.data.scanned_at} />}
+      {found.data && all.length === 0 && <NoProblems of={found.data} agent={search.agent} />}
       {all.length > 0 && (
         <>
           <p className="muted">
@@ -40,11 +44,11 @@ export function ProblemsPage() {
           </p>
           <div className="row" style={{ margin: "12px 0" }}>
             <nav className="row" aria-label="States" style={{ gap: 6 }}>
-              <Filter label="to be fixed" state={undefined} count={ofAgent.filter((each) => isOpen(each.problem.state)).length} />
+              <Filter label="to be fixed" state={undefined} count={all.filter((each) => isOpen(each.problem.state)).length} />
               {STATES.filter((state) => count(state) > 0).map((state) => (
                 <Filter key={state} label={words(state)} state={state} count={count(state)} />
               ))}
-              <Filter label="all" state="all" count={ofAgent.length} />
+              <Filter label="all" state="all" count={all.length} />
             </nav>
             {agents.length > 1 && (
               <label style={{ marginLeft: "auto" }}>
@@ -67,11 +71,33 @@ export function ProblemsPage() {
               ))}
             </ul>
           ) : (
-            <p className="muted">No problem is in this state.</p>
+            <p className="muted">{search.state ? "No problem is in this state." : "Every problem that was found is fixed or ignored; the states above show them."}</p>
           )}
         </>
       )}
+      {found.data && <Coverage of={found.data} />}
     </Page>
+  );
+}
+
+/** How many failing traces the list leaves out, and how many a coach can sort into it. */
+function Coverage({ of }: { of: Schemas["ProblemList"] }) {
+  const { failing, in_no_problem, unread } = of;
+  if (failing === 0) return null;
+  return (
+    <>
+      <p className="muted" style={{ marginTop: 12 }}>
+        {in_no_problem === 0
+          ? `No failing trace is left out: ${number(failing)} of ${number(failing)} are in a problem.`
+          : `${number(in_no_problem)} of ${counted(failing, "failing trace")} (${shareOf(in_no_problem / failing)}) ${in_no_problem === 1 ? "is" : "are"} in no problem yet: too few resemble one another.`}
+      </p>
+      {unread > 0 && (
+        <div className="note">
+          <p>The coach can read {counted(unread, "failing trace")} and say what went wrong in each. Traces with the same mistake become one problem.</p>
+          <Command text="ratchet problems read" />
+        </div>
+      )}
+    </>
   );
 }
 
@@ -86,8 +112,12 @@ function Filter({ label, state, count }: { label: string; state: string | undefi
 }
 
 /** Nothing was found, or nothing was looked at: which, and what comes next. */
-export function NoProblems({ traces, scannedAt }: { traces: number; scannedAt: number }) {
-  if (traces === 0) return <Empty command="ratchet init">A problem is a kind of failure in live traffic. No live trace has been received yet. Wire the agent, so that it sends some:</Empty>;
-  if (!scannedAt) return <Empty command="ratchet problems">Problems have not been looked for yet in {number(traces)} traces. The autopilot does it as traces come; at once:</Empty>;
+export function NoProblems({ of, agent }: { of: Schemas["ProblemList"]; agent?: string }) {
+  const { traces, days, scanned_at } = of;
+  if (traces === 0) {
+    const none = `No live trace${agent ? ` of ${line(agent, 60)}` : ""} has been received in the last ${days} days.`;
+    return <Empty command="ratchet init">A problem is a kind of failure in live traffic. {none} Wire the agent, so that it sends some:</Empty>;
+  }
+  if (!scanned_at) return <Empty command="ratchet problems">Problems have not been looked for yet in {number(traces)} traces. The autopilot does it as traces come; at once:</Empty>;
   return <Empty command="ratchet problems">No problem was found in {number(traces)} live traces: no kind of failure comes up often enough to be one.</Empty>;
 }

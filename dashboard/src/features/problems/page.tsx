@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ArrowUpRight } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { Spark } from "../../charts/spark";
 import { counted, dollars, line, moment, number, short, visible } from "../../lib/format";
@@ -37,7 +37,7 @@ export function ProblemPage() {
 }
 
 function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
-  const { report, occurrences, transitions, frozen_tasks } = detail;
+  const { report, occurrences, unread, transitions, is_at_work, frozen_tasks } = detail;
   const { problem } = report;
   const [all, setAll] = useState(false);
   const examples = all ? occurrences : occurrences.slice(0, FIRST);
@@ -64,16 +64,28 @@ function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
             </div>
           </div>
         </section>
-        <Next problem={problem} />
+        <Next problem={problem} isAtWork={is_at_work} />
         <h2 id="examples">What fails</h2>
+        {unread > 0 && (
+          <div className="note">
+            <p>The coach can read {number(unread)} of its traces and say what went wrong in each:</p>
+            <Command text="ratchet problems read" />
+          </div>
+        )}
         {examples.length === 0 && <p className="muted">No trace in the window shows it any more.</p>}
         {examples.map((each) => (
           <Example key={each.id} of={each} />
         ))}
         {examples.length < occurrences.length && (
           <button type="button" onClick={() => setAll(true)}>
-            All {counted(occurrences.length, "trace")}
+            {occurrences.length < report.traces ? `The newest ${number(occurrences.length)} traces` : `All ${counted(occurrences.length, "trace")}`}
           </button>
+        )}
+        {all && occurrences.length < report.traces && (
+          <div className="note">
+            <p>These are the newest {number(occurrences.length)} of {number(report.traces)} traces. All of them:</p>
+            <Command text={`ratchet problems show ${short(problem.id)} --limit ${report.traces}`} />
+          </div>
         )}
       </div>
       <aside className="stack" style={{ gap: 14 }}>
@@ -122,19 +134,29 @@ function FrozenSet({ id, tasks }: { id: string; tasks: number | null }) {
 }
 
 /** What a person would do now, as a command. */
-function Next({ problem }: { problem: Schemas["Problem"] }) {
+function Next({ problem, isAtWork }: { problem: Schemas["Problem"]; isAtWork: boolean }) {
   if (problem.state === "proposed")
     return (
-      <p className="note">
-        A fix is proposed{problem.release_id && <>: <Link to={pathOf("release", problem.release_id)}>the change and its proof</Link></>}. Once it is merged, this problem is fixed.
-      </p>
+      <div className="note">
+        <p>
+          A fix is proposed{problem.release_id && <>: <Link to={pathOf("release", problem.release_id)}>the change and its proof</Link></>}. Once it is merged, this problem is fixed; if it is closed, the problem is open again. To try another change:
+        </p>
+        <Command text={`ratchet improve --problem ${short(problem.id)}`} />
+      </div>
+    );
+  if (problem.state === "learning" && isAtWork)
+    return (
+      <div className="note">
+        <p>A run works on it. How far it is:</p>
+        <Command text="ratchet status" />
+      </div>
     );
   if (problem.state === "fixed") return <p className="note good">It is fixed{problem.fixed_at > 0 && <> since <Time at={problem.fixed_at} /></>}. If it comes back, it is reopened as “returned”.</p>;
   if (problem.state === "ignored") return <p className="note">It is ignored and nothing works on it. Reopen it to change that.</p>;
   return (
     <div className="note">
       <p>
-        {problem.state === "learning" ? "A run works on it. To go on with it here:" : problem.state === "returned" ? "It was fixed and is back. Learn from these traces and prove a fix:" : "Learn from these traces, and prove a fix on tasks that learning has not seen:"}
+        {problem.state === "learning" ? "Its run was interrupted. This continues it:" : problem.state === "returned" ? "It was fixed and is back. Learn from these traces and prove a fix:" : "Learn from these traces, and prove a fix on tasks that learning has not seen:"}
       </p>
       <Command text={`ratchet improve --problem ${short(problem.id)}`} />
     </div>
@@ -155,13 +177,25 @@ function Example({ of }: { of: Schemas["Occurrence"] }) {
       <div className="panes">
         <Pane name="Input" text={of.input} />
         <Pane name="Output" text={of.output} />
-        <Pane name="Why it failed" text={of.detail} />
+        <Pane name="Why it failed" text={of.reading?.wrong || of.detail}>
+          {of.reading && <Reading of={of.reading} recorded={of.detail} />}
+        </Pane>
       </div>
     </article>
   );
 }
 
-function Pane({ name, text }: { name: string; text: string }) {
+/** Who read the trace, what that cost, and what was recorded. */
+function Reading({ of, recorded }: { of: Schemas["TraceReading"]; recorded: string }) {
+  return (
+    <p className="muted small" style={{ margin: "6px 0 0" }}>
+      Read by {line(of.model, 60)}, {of.cost_usd === null ? "cost not known" : dollars(of.cost_usd)}.{" "}
+      {of.wrong ? recorded && `Recorded: ${line(recorded, 200)}` : "It saw nothing wrong."}
+    </p>
+  );
+}
+
+function Pane({ name, text, children }: { name: string; text: string; children?: ReactNode }) {
   return (
     <div>
       <h3>{name}</h3>
@@ -172,6 +206,7 @@ function Pane({ name, text }: { name: string; text: string }) {
       ) : (
         <span className="muted">none recorded</span>
       )}
+      {children}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 // What became of a rerun, in words. Nothing here knows React.
 import type { Schemas } from "../../api/client";
-import { counted } from "../../lib/format";
+import { counted, quoted } from "../../lib/format";
 
 type Comparison = Schemas["RerunComparison"];
 
@@ -34,6 +34,5 @@ export function sameValue(one: unknown, other: unknown): boolean {
 
 /** The command that serves a queue, as it is typed where the agent's code is. */
 export function runnerCommand(server: string, queue: string): string {
-  const quoted = /^[A-Za-z0-9._:@%/-]+$/.test(queue) ? queue : `'${queue.replaceAll("'", "'\\''")}'`;
-  return `ratchet runner --server ${server} --queue ${quoted}`;
+  return `ratchet runner --server ${server} --queue ${quoted(queue)}`;
 }

@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { address, api, type Schemas } from "../../api/client";
 import { download, toCsv } from "../../lib/export";
-import { counted, line, moment, short } from "../../lib/format";
+import { counted, line, moment, quoted, short } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, waiting } from "../../ui/basics";
@@ -61,7 +61,6 @@ export function local(seconds: string | undefined): string {
 /** The same filter for the command line. */
 export function commandOf(search: Filters): string {
   const words = ["ratchet traces"];
-  const quoted = (value: string) => (/^[\w./@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);
   if (search.q) words.push(`--search ${quoted(search.q)}`);
   if (search.model) words.push(`--model ${quoted(search.model)}`);
   if (search.user) words.push(`--user ${quoted(search.user)}`);

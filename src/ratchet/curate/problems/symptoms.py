@@ -58,8 +58,8 @@ LOSSES: dict[ProblemKind, float] = {
 RECOVERED = 0.25
 """Loss of an error after which the agent still answered."""
 
-CORRECTED = "Corrected to "
-"""Prefix of the detail of a correction without a comment."""
+CORRECTED, RATED = "Corrected to ", "The user rated the answer "
+"""Prefixes of the detail of a correction and of a rating, without a comment."""
 
 _ERROR = re.compile(r"(?:\w*error|\w*exception|traceback)\b", re.IGNORECASE)
 """Start of a result that is an error."""
@@ -296,9 +296,11 @@ def _complaints(facts: _Facts) -> Iterator[_Symptom]:
         if not is_bad(item) or _confirms(item, facts.output):
             continue
         if item.kind == "retry":
-            yield _Symptom(kind="retry", text=facts.question, detail=item.comment)
+            said = item.comment or "The user asked again."
+            yield _Symptom(kind="retry", text=facts.question, detail=said)
         elif item.kind == "abandonment":
-            yield _Symptom(kind="abandonment", text=facts.question, detail=item.comment)
+            said = item.comment or "The user left without an answer."
+            yield _Symptom(kind="abandonment", text=facts.question, detail=said)
         else:
             yield _complaint(item, facts)
 
@@ -310,9 +312,11 @@ def _confirms(item: Feedback, output: Any) -> bool:
 
 def _complaint(item: Feedback, facts: _Facts) -> _Symptom:
     fields = _differing_fields(item.content, facts.output) if item.kind == "correction" else ""
-    loss = 1.0 if item.value is None else 1.0 - item.value
+    value = item.value or 0.0
     said = item.comment or (
-        f"{CORRECTED}{as_text(item.content)}" if item.kind == "correction" else ""
+        f"{CORRECTED}{as_text(item.content)}"
+        if item.kind == "correction"
+        else f"{RATED}{value:.2f} of 1."
     )
     return _Symptom(
         kind="negative_feedback",
@@ -320,7 +324,7 @@ def _complaint(item: Feedback, facts: _Facts) -> _Symptom:
         text=f"{fields} differs" if fields else f"{facts.question} {masked(item.comment)}",
         is_message=bool(fields),
         detail=said,
-        loss=loss,
+        loss=1.0 - value,
     )
 
 

@@ -10,7 +10,7 @@ from ratchet.curate.problems.resemblance import (
     Weight,
     cosine,
 )
-from ratchet.curate.problems.symptoms import CORRECTED
+from ratchet.curate.problems.symptoms import CORRECTED, RATED
 from ratchet.types import Occurrence, ProblemKind
 
 DETAIL = 90
@@ -84,9 +84,9 @@ def _made_of(
                 return f"Users correct {place}"
             if typical.detail.startswith(CORRECTED):
                 return f"Users correct answers{about}"
-            if typical.detail:
-                return f"Users complain: {said}"
-            return f"Users dislike answers{about}"
+            if typical.detail.startswith(RATED):
+                return f"Users dislike answers{about}"
+            return f"Users complain: {said}"
         case "low_score":
             if typical.detail and not typical.detail.startswith(f"{place} "):
                 return f"{place} is low: {said}"
