@@ -178,7 +178,7 @@ def traces(
         # One second later: traces that began within it may not have been read.
         until = format_time(looked_back_to + 10**9).replace(" ", "T")
         err.print(
-            f"Searched back to {format_time(looked_back_to)}; continue with --until {until}.",
+            f"Searched back to {format_time(looked_back_to)}; --until {until} continues there.",
             style="dim",
         )
 
