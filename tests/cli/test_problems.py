@@ -164,7 +164,7 @@ def test_the_coach_reads_each_failing_trace_once_and_a_mistake_that_it_names_bec
         assert done.returncode == 0, done.stderr
         assert "Read 5 failing traces in 1 call" in done.stdout
         again = project.ratchet("problems", "read", env=KEY)
-        assert "There is no failing trace that the coach has not read." in again.stdout
+        assert "The coach has read every failing trace." in again.stdout
     (report,) = project.json("problems")["problems"]
     assert (report["problem"]["title"], report["traces"]) == (mistake, 5)
     assert (
