@@ -125,5 +125,5 @@ def test_the_overview_names_models_that_end_with_the_command(tmp_path: Path) -> 
         "ending_model",
         "gpt-4o ends on 14 January 2027, in 49 days.",
     )
-    assert item.detail == "Called by bot. Says OpenAI API, Deprecations."
+    assert item.detail == "Called by bot. Source: OpenAI API, Deprecations."
     assert item.command == "ratchet migrate --from gpt-4o --to gpt-6-luna"

@@ -171,12 +171,12 @@ def test_what_the_test_tasks_cannot_prove_is_told_before_anything_is_spent(
     assert "about 7 test tasks." in said
     assert reach(setting("a", 1, before=0.2, after=0.9, tasks=44), local) == []
     [said] = reach(setting("a", 1, before=0.2, after=0.9, tasks=30), local)
-    assert said.startswith("Guardrail errors: its margin of 0.1 takes about ")
-    assert "; 30 can prove 0." in said
+    assert said.startswith("Guardrail errors: a margin of 0.1 takes about ")
+    assert " and 30 can prove only 0." in said
     with pytest.raises(Killed):
         conduct(local, tmp_path, few, KilledAtOnce())
     [said] = reach(setting("a", 2, before=0.2, after=0.9, tasks=44), local)
-    assert said.startswith("Guardrail errors: its margin of 0.1 takes about "), (
+    assert said.startswith("Guardrail errors: a margin of 0.1 takes about "), (
         "the next experiment has a smaller level"
     )
     none = setting("a", 1, before=0.2, after=0.9, tasks=44)

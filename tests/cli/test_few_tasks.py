@@ -251,7 +251,7 @@ def test_a_draft_of_what_was_not_proved_is_a_branch_where_there_is_no_forge(
 ) -> None:
     project = Spelling(tmp_path / "spelling").with_tasks(20)
     refused = project.ratchet("ship", "--draft")
-    assert (refused.returncode, "there is none" in refused.stderr) == (5, True)
+    assert (refused.returncode, "there is no run" in refused.stderr) == (5, True)
     project.json("improve")
     done = project.ratchet("ship", "--draft")
     assert done.returncode == 0, done.stderr

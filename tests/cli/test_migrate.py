@@ -184,7 +184,7 @@ def test_a_worse_model_is_not_shipped_and_the_report_says_by_how_much(
     assert "Not reached: the best candidate scores -1.000" in " ".join(found.stdout.split())
     # Another move to the same model is another candidate, and a model that is not asked for none.
     refused = project.ratchet("migrate", "--from", "medium", "--to", "mute")
-    assert "name large, and not medium" in " ".join(refused.stderr.split())
+    assert "The agent's calls use large, not medium." in " ".join(refused.stderr.split())
     assert project.git("branch", "--list").split() == ["*", "main"]
 
 

@@ -286,7 +286,7 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
         (("--agent", "a:b", "--command", "c"), "give --agent or --command"),
         (("--command", "c", "--ray", "local"), "--ray is for Python agents"),
         (("--command", "c", "--path", "src"), "--path is for Python agents"),
-        (("--command", "'"), "cannot be read"),
+        (("--command", "'"), "cannot be parsed"),
         (("--path", "src"), "--path needs --agent"),
         (("--agent", "a:b", "--ray", "local", "--executor", "async"), "cannot be combined"),
         (("--agent", "a:b", "--gateway", "--executor", "async"), "--gateway needs a process"),

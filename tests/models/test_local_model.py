@@ -164,7 +164,9 @@ def test_a_port_that_is_taken_is_named() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with (
-            pytest.raises(ModelUnavailable, match=f"port {port}: Address already in use"),
+            pytest.raises(
+                ModelUnavailable, match=f"port {port} of 127.0.0.1: Address already in use"
+            ),
             LocalModel(find_model("smollm2", print), port=port),
         ):
             pass

@@ -345,7 +345,7 @@ def test_command_lines_are_split_as_a_shell_does_and_run_by_none() -> None:
         "--x",
         "$HOME",
     )
-    for line, said in (("", "is empty"), ("  ", "is empty"), ("node 'x", "cannot be read")):
+    for line, said in (("", "is empty"), ("  ", "is empty"), ("node 'x", "cannot be parsed")):
         with pytest.raises(ConfigError, match=said):
             parse_command(line)
 

@@ -424,7 +424,7 @@ async def test_what_is_really_written_to_is_never_removed_as_absent(tmp_path: Pa
     (root / "out" / "precious").write_text("of the owner")
     allowed = Allowance(absent=(str(root / "out" / "precious"),), folders=(str(root / "out"),))
     contained = AgentContainment(allowed, root=root, level="bubblewrap").start(["true"], cwd=root)
-    with pytest.raises(SandboxFailed, match="not part of a copy"):
+    with pytest.raises(SandboxFailed, match="not in a copied folder"):
         await contained.opened()
     await contained.close()
     assert (root / "out" / "precious").read_text() == "of the owner"
@@ -712,7 +712,7 @@ def test_a_contained_command_answers_in_its_file(
         )
         outcomes += attempts_of(executor, ['{"a": 1}'])
     assert [outcome.output for outcome in outcomes] == [{"a": 1}, None], outcomes
-    assert "wrote no file answer.json" in outcomes[1].error
+    assert "did not write answer.json" in outcomes[1].error
 
 
 def test_a_contained_command_reads_its_input_from_a_file_of_its_copy(

@@ -31,7 +31,9 @@ def draft_release(project: Project, store: Store) -> Release:
         (run for run in store.runs.list() if run.project == identity and run.agent == label), None
     )
     if run is None or run.stage != "not_proved":
-        ended = "there is no run" if run is None else f"the newest run is at {run.stage!r}"
+        ended = "there is no run"
+        if run is not None:
+            ended = f"the newest run is at {run.stage.replace('_', ' ')!r}"
         raise ShipError(
             f"Only a candidate that was not proved becomes a draft, and {ended}.",
             hint="See: ratchet status.",
