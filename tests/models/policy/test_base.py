@@ -83,7 +83,7 @@ def test_what_is_no_model_is_refused_with_what_was_expected(tmp_path: Path) -> N
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(ModelUnavailable, match=r"pickled cannot be loaded"):
         load_base(pickled)
-    with pytest.raises(ModelUnavailable, match="no type 'int4'"):
+    with pytest.raises(ModelUnavailable, match="dtype is 'int4'"):
         load_base(tmp_path, dtype="int4")
 
 
