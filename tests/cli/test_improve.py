@@ -11,7 +11,7 @@ from typing import Any
 
 from ratchet.sandbox import best_level
 from tests import interpreters
-from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
+from tests.cli.conftest import AGENT, CONFIG, INLINE, MakeProject, Project
 
 
 def test_an_improvement_is_a_branch_whose_patch_is_the_span_of_the_resource(
@@ -186,3 +186,23 @@ def test_a_second_improve_at_the_same_time_is_refused(make_project: MakeProject)
         done = project.ratchet("improve")
     assert done.returncode == 7
     assert "is already running" in done.stderr
+
+
+def test_a_gain_that_a_guardrail_kept_back_says_how_it_can_ship_and_then_does(
+    make_project: MakeProject,
+) -> None:
+    waits = "import time\n" + AGENT.replace(
+        "def answer(number):\n", "def answer(number):\n    time.sleep(0.03 * KNOBS.aim)\n"
+    )
+    off = CONFIG + INLINE
+    project = make_project(agent=waits, config=off.replace("off = true", "margin = 0.002"))
+    kept_back = project.ratchet("improve")
+    advice = (
+        "If the change of latency is acceptable, set a larger margin or off = true for it under"
+        " [[guardrails]] in ratchet.toml, and search again: ratchet improve --seed 1."
+    )
+    assert advice in " ".join(kept_back.stdout.split())
+    assert advice in " ".join(project.ratchet("status").stdout.split())
+    project.write("ratchet.toml", off)
+    project.commit("latency does not matter")
+    assert project.json("improve", "--seed", "1")["verdict"] == "promote"

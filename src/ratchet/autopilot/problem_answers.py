@@ -67,7 +67,7 @@ def problem_list(
         now: Unix seconds.
         agent: Only of this agent.
         states: Only in one of these states.
-        limit: Most problems.
+        limit: Maximum number of problems.
     """
     found, traces = reports(store, now=now, agent=agent)
     wanted = [report for report in found if states is None or report.problem.state in states]
@@ -93,7 +93,7 @@ def problem_detail(
         store: The store.
         problem: The problem.
         now: Unix seconds.
-        limit: Most traces.
+        limit: Maximum number of traces.
     """
     id, runs, since = problem.id, problem.run_ids, now - DAYS * DAY_S
     traces = trace_counts(store, since)

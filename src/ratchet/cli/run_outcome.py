@@ -85,7 +85,7 @@ def more_tasks(decided: Decision, command: str) -> str:
     )
 
 
-def other_margins(decided: Decision, candidate_id: str) -> str:
+def other_margins(decided: Decision, seed: int) -> str:
     """What to do where only guardrails kept a better candidate back; empty if they did not."""
     metrics = [each.metric for each in decided.guardrails if each.measured and not each.passed]
     if decided.verdict != "guardrail" or not metrics:
@@ -93,7 +93,7 @@ def other_margins(decided: Decision, candidate_id: str) -> str:
     return (
         f"If the change of {' and '.join(metrics)} is acceptable, set a larger margin or off = true"
         f" for {'it' if len(metrics) == 1 else 'them'} under [[guardrails]] in ratchet.toml, and"
-        f" prove this candidate again: ratchet ship {short(candidate_id)}."
+        f" search again: ratchet improve --seed {seed + 1}."
     )
 
 
@@ -166,7 +166,7 @@ def print_outcome(outcome: RunOutcome) -> None:
             head = "Not proved to be no worse"
         out.print(f"[bold yellow]{head}: nothing was shipped.[/]")
         out.print(run.message, markup=False)
-        if decided is not None and (advice := other_margins(decided, run.best_id)):
+        if decided is not None and (advice := other_margins(decided, run.seed)):
             out.print(advice, markup=False)
     if outcome.coach_gone:
         out.print(f"Found without the coach: {outcome.coach_gone['message']}", markup=False)

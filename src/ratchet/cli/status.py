@@ -79,7 +79,7 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         state = cycle.state.replace("_", " ")
         out.print(f"  autopilot of {cycle.agent}: {state}; see ratchet autopilot status")
     if outcome is None:
-        out.print(f"\nNothing has run yet. {_first_step(project)}")
+        out.print(f"\nNothing has run yet. {_first_step(project)}", markup=False)
         return
     following = ""
     if waits is not None:
@@ -157,5 +157,5 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
         else NEXT_BY_STAGE[run.stage].format(command=outcome.command)
     )
     if run.stage == "no_gain" and outcome.decision is not None:
-        usual = other_margins(outcome.decision, run.best_id) or usual
-    out.print(f"  next: {following or usual}")
+        usual = other_margins(outcome.decision, run.seed) or usual
+    out.print(f"  next: {following or usual}", markup=False)

@@ -42,7 +42,8 @@ class SubgroupResult(msgspec.Struct, frozen=True, kw_only=True):
 class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
     """How a stage ended, or where it stands.
 
-    In a watch, the candidate is the release and the baseline the control share.
+    In a watch, the candidate is the release and the baseline the control share; or the old model,
+    where the alarm comes from the comparison with it.
     """
 
     stage: LiveStage

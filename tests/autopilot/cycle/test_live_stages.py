@@ -402,7 +402,9 @@ def test_an_old_model_that_was_retired_is_asked_no_more_and_says_nothing_about_t
     measured = measure(found, cycle)
     assert "The old model no longer answers" in measured.decision.sentence
     assert "404: model large was not found" in measured.decision.sentence
+    # Killed after the batch was journaled, it reaches the same numbers without asking again.
     traffic.mirrored_to.clear()
+    assert measure(found, cycle).progress["old_model"] == measured.progress["old_model"]
     again = measure(found, msgspec.structs.replace(cycle, progress=measured.progress))
     assert again.decision.sentence == measured.decision.sentence
     assert traffic.mirrored_to == set()

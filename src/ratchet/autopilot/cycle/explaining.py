@@ -78,8 +78,8 @@ def explain_stage(decision: StageDecision) -> list[str]:
         "that a new one can begin.",
         "drift": "Rolling back would not help, because the earlier release got worse, too. Look "
         "for a change in the traffic or at a provider.",
-        "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised "
-        "the alarm later, or not at all.",
+        "alarm": "The release is rolled back. [watch] sets how much worse it may get and, for the "
+        "comparison with an old model, [shadow] how certain that has to be.",
     }
     if decision.verdict in changes:
         sentences.append(changes[decision.verdict])

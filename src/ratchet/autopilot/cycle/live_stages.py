@@ -16,7 +16,6 @@ from ratchet.autopilot.cycle.deployed import MergedVersion, UncountedCalls, chan
 from ratchet.autopilot.cycle.old_model import (
     OldModelProgress,
     as_alarm,
-    compared,
     old_model,
     seen_from_the_release,
 )
@@ -201,26 +200,24 @@ class LiveStages:
         if old is None:
             return watch
         progress = msgspec.convert(cycle.progress.get("old_model", {}), OldModelProgress)
-        verdict = None
+        alarm = None
         if not progress.ended and (refusal := self.traffic.why_no_mirroring()):
             sentence = f"The old model is not asked: {refusal}"
             progress = msgspec.structs.replace(progress, sentence=sentence)
         elif not progress.ended:
             candidates.put(old, self.clock())
-            progress, decision = await self._ask_old_model(cycle, progress, old.id, since)
-            verdict = decision.verdict
+            progress, alarm = await self._ask_old_model(cycle, progress, old.id, since)
         sentence = f"{watch.decision.sentence} {progress.sentence}"
-        shown = msgspec.structs.replace(watch.decision, sentence=sentence)
         return msgspec.structs.replace(
             watch,
-            decision=as_alarm(decision) if verdict == "harm" else shown,
+            decision=alarm or msgspec.structs.replace(watch.decision, sentence=sentence),
             progress={**watch.progress, "old_model": msgspec.to_builtins(progress)},
         )
 
     async def _ask_old_model(
         self, cycle: Cycle, progress: OldModelProgress, old_id: str, since: float
-    ) -> tuple[OldModelProgress, StageDecision]:
-        """Mirror more live inputs to the old model; where that stands."""
+    ) -> tuple[OldModelProgress, StageDecision | None]:
+        """Mirror more live inputs to the old model; where that stands, and the alarm if any."""
         view = msgspec.structs.replace(cycle, progress=progress.stage)
         test = _resumed(ShadowTest, view)
         if test is None:
@@ -233,18 +230,14 @@ class LiveStages:
                 f"{cycle.id}-old", old_id, view.progress.get("cursor"), since=since
             )
             rollouts = self.store.rollouts.get([pair.rollout_id for pair in mirrored])
-            progress = progress.after(mirrored, rollouts)
             pairs = seen_from_the_release(mirrored, rollouts)
             batch = self._journaled(view, "old_model", pairs, cursor)
         measured = self._measured(view, "old_model", test, batch, ShadowPair)
-        progress = msgspec.structs.replace(progress, stage=measured.progress)
-        if not progress.ended:
-            progress = msgspec.structs.replace(
-                progress,
-                sentence=compared(measured.decision),
-                ended=measured.decision.verdict is not None,
-            )
-        return progress, measured.decision
+        pairs = msgspec.convert(batch.observations, list[ShadowPair])
+        rollouts = self.store.rollouts.get([pair.rollout_id for pair in pairs])
+        progress = progress.after(measured, pairs, rollouts)
+        harmed = measured.decision.verdict == "harm"
+        return progress, as_alarm(measured.decision) if harmed else None
 
     def _baseline_id(self, cycle: Cycle) -> str:
         """What was released before the cycle's candidate; empty if that is not known."""

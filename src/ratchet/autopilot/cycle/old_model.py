@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.prove import ShadowPair
 from ratchet.types import SPOILED, Candidate, Model, Rollout, StageDecision, StageVerdict
 from ratchet.types.wording import counted
@@ -26,16 +27,32 @@ class OldModelProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Where the comparison stands."""
     ended: bool = False
 
-    def after(self, pairs: Sequence[ShadowPair], rollouts: dict[str, Rollout]) -> OldModelProgress:
-        """Count the old model's failures; after enough in a row it is no longer asked."""
-        failed = self.failed
+    def after(
+        self,
+        measured: StageMeasurement,
+        pairs: Sequence[ShadowPair],
+        rollouts: dict[str, Rollout],
+    ) -> OldModelProgress:
+        """Where the comparison stands after a measurement.
+
+        It ends with a verdict, or once the old model has failed often enough in a row.
+
+        Args:
+            measured: The measurement.
+            pairs: What it read.
+            rollouts: The old model's rollouts of these pairs, by id.
+        """
+        decision, failed = measured.decision, self.failed
         for pair in pairs:
             failed = failed + 1 if _error(pair, rollouts) is not None else 0
-        if failed < GONE_AFTER:
-            return msgspec.structs.replace(self, failed=failed)
-        error = _error(pairs[-1], rollouts)
-        sentence = f"The old model no longer answers, so the comparison with it has ended: {error}"
-        return msgspec.structs.replace(self, failed=failed, sentence=sentence, ended=True)
+        sentence, ended = compared(decision), decision.verdict is not None
+        if failed >= GONE_AFTER and not ended:
+            error = _error(pairs[-1], rollouts)
+            sentence = f"The old model no longer answers, so it is compared no further: {error}"
+            ended = True
+        return OldModelProgress(
+            stage=measured.progress, failed=failed, sentence=sentence, ended=ended
+        )
 
 
 def old_model(baseline: Candidate, candidate: Candidate, *, merged: bool) -> Candidate | None:
@@ -99,8 +116,18 @@ def compared(decision: StageDecision) -> str:
 
 def as_alarm(decision: StageDecision) -> StageDecision:
     """A proof that the release is worse than the old model, as the alarm of its watch."""
-    sentence = compared(decision)
-    return msgspec.structs.replace(decision, stage="watch", verdict="alarm", sentence=sentence)
+    return msgspec.structs.replace(
+        decision,
+        stage="watch",
+        verdict="alarm",
+        alpha=1.0 / decision.harm_needed,
+        e_value=decision.harm_e_value,
+        needed=decision.harm_needed,
+        harm_e_value=1.0,
+        harm_needed=0.0,
+        interval=None,
+        sentence=compared(decision),
+    )
 
 
 def _error(pair: ShadowPair, rollouts: dict[str, Rollout]) -> str | None:
