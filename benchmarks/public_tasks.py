@@ -2,6 +2,7 @@
 
     python benchmarks/public_tasks.py --data FOLDER [--only SYSTEM,…] [--tasks NAME,…]
         [--calls 250] [--seeds 1] [--minutes N] [--journal FILE] [--model NAME] [--small NAME]
+        [--served NAME=URL …]
 
 The agent is one call of a model on this machine, whose instruction may be learned. All systems get
 the same train and val tasks, the same first prompt, and a budget of calls of the model; ours spends
@@ -10,8 +11,10 @@ seen by no system, and scored by one scorer outside of all (benchmarks/parts/pub
 
 A run takes minutes to an hour, so each goes into a journal when it ends, and the next start goes on
 from there: first the source, then ours, then the peers, dataset by dataset. Run alone on the
-machine. Without --data nothing is run. The last line of stdout is one JSON object of all that the
-journal has for these calls and models:
+machine. With --served, the models of these names answer elsewhere, on a GPU for instance, and
+several of these commands may run at once. Without --data
+nothing is run. The last line of stdout is one JSON object of all that the journal has for these
+calls and models:
 
 - source, score: task → mean and its bootstrap interval; task → system → the same
 - gain: task → system → mean of the paired difference to the source, and its interval
@@ -372,12 +375,20 @@ def main() -> None:
     parser.add_argument(
         "--small", default="qwen2.5-coder-0.5b", help="answers where `data.py` says so"
     )
+    parser.add_argument(
+        "--served",
+        nargs="*",
+        default=[],
+        metavar="NAME=URL",
+        help="base URL with the version, of a model that is served already",
+    )
     parser.add_argument("--quick", action="store_true", help="without --data: nothing to run")
     given = parser.parse_args()
     if given.data is None:
         print("Public tasks need their data: --data FOLDER. Nothing was run.", file=sys.stderr)
         print(json.dumps({"source": {}, "score": {}, "runs": 0, "quick": given.quick}))
         return
+    elsewhere = dict(served_at.split("=", 1) for served_at in given.served)
     systems, datasets = given.only.split(","), given.tasks.split(",")
     if unknown := [*({*systems} - {*SYSTEMS}), *({*datasets} - {*DATASETS})]:
         parser.error(f"There is no {', '.join(unknown)}.")
@@ -414,7 +425,8 @@ def main() -> None:
             with ExitStack() as serving:
                 answering = given.small if spec.small else given.model
                 urls = {
-                    name: serving.enter_context(served(name, folder / f"model-{number}.log"))
+                    name: elsewhere.get(name)
+                    or serving.enter_context(served(name, folder / f"model-{number}.log"))
                     for number, name in enumerate(dict.fromkeys((answering, given.model)))
                 }
                 models = Models({"task": urls[answering], "coach": urls[given.model]})
