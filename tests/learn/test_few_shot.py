@@ -97,8 +97,9 @@ def test_it_finds_a_set_of_examples_that_helps(make_store: MakeStore) -> None:
     assert found.spent == found.runner.executed.total() <= 300
 
 
-def test_long_examples_are_fewer_so_that_the_prompt_keeps_its_allowed_length(
-    make_store: MakeStore,
+@pytest.mark.parametrize("words", [180, 3_000])
+def test_long_examples_are_shortened_so_that_the_prompt_keeps_its_allowed_length(
+    make_store: MakeStore, words: int
 ) -> None:
     refused = []
 
@@ -112,7 +113,7 @@ def test_long_examples_are_fewer_so_that_the_prompt_keeps_its_allowed_length(
     lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=300), val=20, checks=keeps_length)
     lab.train, lab.val = (
         tuple(
-            msgspec.structs.replace(task, input={**task.input, "text": "long " * 180})
+            msgspec.structs.replace(task, input={**task.input, "text": "long " * words})
             for task in split
         )
         for split in (lab.train, lab.val)

@@ -27,6 +27,15 @@ from ratchet.types.template import Engine
 CHARACTERS_A_TOKEN = 4
 """Average characters per token, in most languages and tokenizers."""
 
+FORM = 24
+"""Characters of an example besides its input and output."""
+
+LEFT_OUT = " […] "
+"""Stands for the middle of an input that is too long to be shown."""
+
+MIN_SHOWN_INPUT = 80
+"""Minimum characters of a shortened input."""
+
 _LABEL = re.compile(r"^\s*(?:#|```|\"\"\"|---)|[:>]\s*$")
 """A line that labels the next one: a heading, a tag, a fence, or a line that ends in a colon."""
 
@@ -45,7 +54,21 @@ class Demonstration(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """Estimated number of tokens."""
-        return math.ceil((len(self.input) + len(self.output) + 24) / CHARACTERS_A_TOKEN)
+        return math.ceil((len(self.input) + len(self.output) + FORM) / CHARACTERS_A_TOKEN)
+
+    def within(self, tokens: int) -> Demonstration | None:
+        """The demonstration in so many tokens, without the middle of its input if it is too long.
+
+        None if the output leaves no room for the input. What a short example shows best is the form
+        of a good answer, and beginning and end of an input are where the question stands.
+        """
+        if self.tokens <= tokens:
+            return self
+        room = tokens * CHARACTERS_A_TOKEN - len(self.output) - FORM - len(LEFT_OUT)
+        if room < MIN_SHOWN_INPUT:
+            return None
+        start, end = self.input[: room // 2].rstrip(), self.input[-(room // 2) :].lstrip()
+        return msgspec.structs.replace(self, input=f"{start}{LEFT_OUT}{end}")
 
 
 def demonstration(evaluation: Evaluation) -> Demonstration:

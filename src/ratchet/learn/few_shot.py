@@ -216,7 +216,7 @@ class FewShot:
                 "redaction finds secrets or personal data in them. List values that are allowed "
                 "there in allow under [redaction]."
             )
-        demos = [d for d in public if d.input and d.output and d.tokens <= room]
+        demos = [d for d in public if d.input and d.output and d.within(room)]
         if len(demos) < MIN_POOL:
             return []
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])
@@ -224,21 +224,25 @@ class FewShot:
         # Examples should help with the tasks that the source fails.
         solved = source.scores.keys() - set(source.failing())
         weights = [1.0 if t.id in solved else 2.0 for t in train]
-        tokens = [d.tokens for d in demos]
         sizes = [s for s in (4, 8, 2, 1, 6, 3) if s <= self._most] or [self._most]
         sizes = [s for s in sizes if s <= len(demos)] or [len(demos)]
-        sets: list[list[int]] = []
+        sets: list[list[Demonstration]] = []
+        seen: list[set[str]] = []
         for number in range(4 * self._sets):
             size = sizes[number % len(sizes)]
+            # Where not all examples fit, each gets its share.
+            shown = [d.within(room // size) for d in demos]
+            tokens = [d.tokens if d else room + 1 for d in shown]
             first = number < len(sizes)
             rng = None if first else lab.rng
             chosen = covering(similar, weights, tokens, count=size, room=room, rng=rng, pool=0.4)
-            if chosen and sorted(chosen) not in [sorted(indices) for indices in sets]:
-                sets.append(chosen)
+            if chosen and {demos[n].task_id for n in chosen} not in seen:
+                seen.append({demos[n].task_id for n in chosen})
+                # The most relevant example comes last, next to the task.
+                sets.append([d for n in reversed(chosen) if (d := shown[n])])
             if len(sets) == self._sets:
                 break
-        # The most relevant example comes last, next to the task.
-        return [[demos[n] for n in reversed(indices)] for indices in sets]
+        return sets
 
     def _pool(self, source: RaceEntry, expected_count: int) -> list[Evaluation]:
         succeeded = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
