@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ if __name__ == "__main__":
 
 CONFIG = """
 [agent]
-command = "python3 agent.py {{input}}"
+entry = "agent:ask"
 name = "adder"
 
 [[evaluators]]
@@ -168,6 +169,10 @@ def test_prompts_are_learned_for_a_model_that_scores_lower(
     tmp_path: Path, models: StubUpstream
 ) -> None:
     project = adder(tmp_path / "adder", models, "shown", rollouts=240)
+    config = (project.root / "ratchet.toml").read_text()
+    command = f'command = "{sys.executable} agent.py {{input}}"'  # whose prompts are in its calls
+    project.write("ratchet.toml", config.replace('entry = "agent:ask"', command))
+    project.commit("a program")
     found: dict[str, Any] = project.json("migrate", "--to", "shown", "--from", "large")
     assert found["verdict"] == "promote"
     patched = project.git("show", f"{found['branch']}:agent.py")
@@ -199,7 +204,10 @@ def test_of_two_models_the_one_that_is_named_is_moved_and_then_the_other(
     tmp_path: Path, models: StubUpstream
 ) -> None:
     project = adder(tmp_path / "adder", models, "small")
-    two = AGENT.replace('MODEL = "large"', 'MODEL = "large" if len(sys.argv[1]) % 2 else "medium"')
+    chosen = 'def chosen(question):\n    return "large" if len(question) % 2 else "medium"\n'
+    two = AGENT.replace('MODEL = "large"', chosen).replace(
+        '"model": MODEL', '"model": chosen(question)'
+    )
     project.write("agent.py", two)
     config = (project.root / "ratchet.toml").read_text()
     project.write("ratchet.toml", config + "\n[prices.medium]\ninput = 5\noutput = 15\n")
@@ -212,8 +220,8 @@ def test_of_two_models_the_one_that_is_named_is_moved_and_then_the_other(
         moves[old] = project.json("migrate", "--from", old, "--to", "small")
         assert moves[old]["verdict"] == "promote", moves[old]["message"]
     assert moves["medium"]["candidate_id"] != moves["large"]["candidate_id"]
-    kept = {"medium": 'MODEL = "large" if len(sys.argv[1]) % 2 else "small"'}
-    kept["large"] = 'MODEL = "small" if len(sys.argv[1]) % 2 else "medium"'
+    kept = {"medium": 'return "large" if len(question) % 2 else "small"'}
+    kept["large"] = 'return "small" if len(question) % 2 else "medium"'
     for old, line in kept.items():
         assert line in project.git("show", f"{moves[old]['branch']}:agent.py")
 
@@ -318,8 +326,7 @@ def test_a_declared_model_is_patched_where_it_is_declared(
     project = adder(tmp_path / "adder", models, "small")
     project.write("agent.py", DECLARED)
     config = (project.root / "ratchet.toml").read_text()
-    command = 'command = "python3 agent.py {input}"'
-    config = config.replace(command, 'entry = "agent:ask"')  # whose calls report no usage
+    # Its calls report no usage.
     project.write("ratchet.toml", f'{config}\n[[guardrails]]\nmetric = "cost"\noff = true\n')
     project.commit("declared")
     environ = {"OPENAI_BASE_URL": f"{models.url}/v1"}
