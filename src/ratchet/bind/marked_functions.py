@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,9 @@ def bind_marked_functions(root: Path) -> list[str]:
 
     Call it again for modules loaded since.
 
+    Args:
+        root: The folder, with its absolute path.
+
     Returns:
         Names of the resources, including those of earlier calls.
 
@@ -54,12 +58,13 @@ def bind_marked_functions(root: Path) -> list[str]:
 
 
 def _modules_with_markers(root: Path) -> Iterator[tuple[ModuleType, str, Path]]:
+    below = os.path.join(root, "")
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
-        if not isinstance(name, str) or not name.endswith(".py"):
+        if not isinstance(name, str) or not name.startswith(below) or not name.endswith(".py"):
             continue
         file = Path(name)
-        if not file.is_relative_to(root) or "site-packages" in file.relative_to(root).parts:
+        if "site-packages" in file.relative_to(root).parts:
             continue
         try:
             text = file.read_text(encoding="utf-8")

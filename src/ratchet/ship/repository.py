@@ -59,31 +59,33 @@ class Repository:
         if not folder.is_dir():
             raise ShipError(f"{folder} is not a folder.")
         probe = cls(folder, "")
-        inside = probe._run(
-            "rev-parse", "--is-bare-repository", "--is-inside-work-tree", ok=(0, 128)
+        found = probe._run(
+            *("rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--show-prefix"),
+            "--show-superproject-working-tree",
+            ok=(0, 128),
         )
-        if inside.returncode:
-            stderr = inside.stderr.decode(errors="replace").strip()
+        if found.returncode:
+            stderr = found.stderr.decode(errors="replace").strip()
             if not any((above / ".git").exists() for above in (folder, *folder.parents)):
                 raise ShipError(
                     f"{folder} is not in a git repository.",
                     hint="Run `git init` there and commit the agent's source.",
                 )
             raise ShipError(f"git cannot read {folder}: {stderr}")
-        bare, work_tree = inside.stdout.decode().split()
+        bare, work_tree, paths = os.fsdecode(found.stdout).split("\n", 2)
         if bare == "true" or work_tree != "true":
             raise ShipError(
                 f"{folder} is a bare repository or git's own folder: it has no work tree.",
                 hint="Run this in a checkout.",
             )
-        if probe.text("rev-parse", "--show-superproject-working-tree"):
+        prefix = paths.removesuffix("\n")  # empty, or a path that ends with a slash
+        if prefix and not prefix.endswith("/"):
             raise ShipError(
                 f"{folder} is a submodule of another repository.",
                 hint="Run this in a separate clone.",
             )
-        root = Path(os.fsdecode(probe._run("rev-parse", "--show-toplevel").stdout.rstrip(b"\n")))
-        prefix = os.fsdecode(probe._run("rev-parse", "--show-prefix").stdout.rstrip(b"\n"))
-        repository = cls(root.resolve(), prefix)
+        root = [folder, *folder.parents][prefix.count("/")]
+        repository = cls(root, prefix)
         if repository.commit_of("HEAD") is None:
             raise ShipError(
                 f"The repository {root} has no commit on its current branch yet.",
@@ -116,9 +118,9 @@ class Repository:
 
     def check_idle(self) -> None:
         """Raise ShipError during a merge, rebase, cherry-pick, revert or bisect."""
+        git_folder = os.fsdecode(self._run("rev-parse", "--git-dir").stdout.removesuffix(b"\n"))
         for name, what in _UNDER_WAY.items():
-            path = self.root / self.text("rev-parse", "--git-path", name)
-            if path.exists():
+            if (self.root / git_folder / name).exists():
                 raise ShipError(
                     f"The repository {self.root} is in the middle of {what}.",
                     hint=f"Finish or abort {what} first.",

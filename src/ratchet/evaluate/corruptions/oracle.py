@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -89,10 +90,14 @@ def _equal(output: Any, expected: Any) -> bool:
         return type(output) is type(expected) and output == expected
     first, second = _number(output), _number(expected)
     if first is not None and second is not None:
-        return abs(first - second) <= 1e-9 * max(1.0, abs(first), abs(second))
+        return _close(first, second)
     if isinstance(output, str) and isinstance(expected, str):
         return " ".join(output.split()).casefold() == " ".join(expected.split()).casefold()
     return bool(output == expected)
+
+
+def _close(first: float, second: float) -> bool:
+    return abs(first - second) <= 1e-9 * max(1.0, abs(first), abs(second))
 
 
 def _agrees(output: dict[str, Any], expected: dict[str, Any]) -> bool | None:
@@ -165,13 +170,22 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(_THOUSANDS.sub("", text))]
+@functools.lru_cache(maxsize=64)  # many outputs are compared with one answer, and many get one text
+def _words(text: str) -> list[str | float]:
+    """The words of a text in small letters, and its numbers."""
+    words = (word.casefold() for word in _WORD.findall(_THOUSANDS.sub("", text)))
+    return [word if (number := _number(word)) is None else number for word in words]
 
 
-def _holds(words: list[str], wanted: list[str]) -> bool:
+def _holds(words: list[str | float], wanted: list[str | float]) -> bool:
     size = len(wanted)
     return bool(size) and any(
-        all(_equal(a, b) for a, b in zip(words[start : start + size], wanted, strict=True))
+        all(map(_same_word, words[start : start + size], wanted))
         for start in range(len(words) - size + 1)
     )
+
+
+def _same_word(first: str | float, second: str | float) -> bool:
+    if isinstance(first, float) and isinstance(second, float):
+        return _close(first, second)
+    return first == second
