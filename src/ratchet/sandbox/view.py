@@ -84,8 +84,7 @@ def file_view(
     """The view for these paths, the system and an interpreter.
 
     Files named like secrets are always hidden: all in the project, those directly in another
-    visible
-    folder, and those of the user's home.
+    visible folder, and those of the user's home.
 
     Args:
         path: Python's import path.
@@ -101,6 +100,17 @@ def file_view(
     """
     python = python or this_interpreter()
     read, write = list(read), list(write)
+    visible = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
+    visible += [*python.prefixes, Path(__file__).parent / "inside", python.executable]
+    if root is not None:
+        visible.append(root)
+    for visible_path in visible:
+        if _resolved(visible_path) == "/":
+            raise SandboxFailed(
+                f"A sandbox cannot make {os.fspath(visible_path)!r} visible: that is the whole "
+                "file system.",
+                hint="Name the project's folder instead.",
+            )
     hidden = [_resolved(secret) for secret in hide]
     if root is not None:
         # Including those that do not exist yet.
@@ -108,21 +118,11 @@ def file_view(
         hidden += [secret for secret in secret_places if not _is_environment(secret)]
         hidden += map(_resolved, secret_files(root))
     hidden += _secrets_beside([*path, *read], write, python)
-    visible = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
-    visible += [*python.prefixes, Path(__file__).parent / "inside", python.executable]
-    if root is not None:
-        visible.append(root)
-    readable: set[str] = set()
-    for visible_path in visible:
-        resolved = _resolved(visible_path)
-        if resolved == "/":
-            raise SandboxFailed(
-                f"A sandbox cannot make {os.fspath(visible_path)!r} visible: that is the whole "
-                "file system.",
-                hint="Name the project's folder instead.",
-            )
-        if os.path.exists(resolved) and not _within(resolved, hidden):
-            readable.add(resolved)
+    readable = {
+        resolved
+        for resolved in map(_resolved, visible)
+        if os.path.exists(resolved) and not _within(resolved, hidden)
+    }
     writable = [w for w in map(_resolved, write) if os.path.isdir(w) and not _within(w, hidden)]
     outermost = tuple(p for p in sorted(readable) if not _within(p, readable - {p}))
     links = {link for visible_path in visible for link in _links(os.path.abspath(visible_path))}

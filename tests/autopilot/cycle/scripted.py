@@ -40,10 +40,6 @@ AGENT = "helper"
 HOUR_S = 3600.0
 
 
-class Killed(BaseException):
-    """Stands for the end of a process; nothing may catch it."""
-
-
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What the world does, and the states that a cycle goes through in it."""
 

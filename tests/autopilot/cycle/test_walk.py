@@ -7,12 +7,12 @@ import shutil
 import signal
 import sys
 from collections import Counter
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests import interpreters
-from tests.autopilot.cycle.scripted import SCENARIOS, Killed, Scenario, World, walk
+from tests.autopilot.cycle.scripted import SCENARIOS, Scenario, World, walk
 
 from ratchet.store import Store
 from ratchet.types import CYCLE_TRANSITIONS, Cycle
@@ -57,43 +57,45 @@ def test_a_cycle_goes_the_way_of_its_scenario(name: str, store: Store, tmp_path:
     assert store.cycles.underway("helper") is None
 
 
-class _CrashAt:
-    """Crashes at the n-th point, and remembers the points passed."""
+class _Snapshots:
+    """Keeps what a kill would leave at each point: the files of the store and of the world."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.passed: list[str] = []
+    def __init__(self, store: Path, world: World, folder: Path) -> None:
+        self._store = store
+        self._world = world
+        self._folder = folder
+        self.killed_at: dict[str, tuple[str, World]] = {}
+        """The first snapshot of each point, or in the long form that of every pass."""
 
     def __call__(self, where: str) -> None:
-        self.passed.append(where)
-        if len(self.passed) == self.number:
-            raise Killed
+        if where in self.killed_at and not LONG:
+            return
+        name = f"{where} ({len(self.killed_at)})" if where in self.killed_at else where
+        folder = self._folder / str(len(self.killed_at))
+        folder.mkdir(parents=True)
+        for file in (*self._store.parent.glob(f"{self._store.name}*"), self._world.path):
+            if file.exists():
+                shutil.copy(file, folder)
+        world = World(folder / self._world.path.name)
+        self.killed_at[name] = f"sqlite:///{folder / self._store.name}", world
 
 
 def test_a_cycle_that_is_killed_at_any_boundary_ends_as_one_that_is_not(
     sqlite_template: Path, tmp_path: Path
 ) -> None:
     """Before and after every move of the table and every action; in the long form, every write."""
-    files = count()
-
-    def fresh() -> tuple[str, World]:
-        number = next(files)
-        path = tmp_path / f"{number}.db"
-        shutil.copy(sqlite_template, path)
-        return f"sqlite:///{path}", World(tmp_path / f"{number}.json")
-
     killed_at: set[str] = set()
-    for scenario in SCENARIOS.values():
-        url, plain = fresh()
-        points = _CrashAt(0)
-        with Store.open(url) as store:
-            walk(store, plain, scenario, points)
-        for number, where in enumerate(points.passed, 1):
+    for number, scenario in enumerate(SCENARIOS.values()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.copy(sqlite_template, folder / "store.db")
+        plain = World(folder / "world.json")
+        snapshots = _Snapshots(folder / "store.db", plain, folder / "killed")
+        with Store.open(f"sqlite:///{folder / 'store.db'}") as store:
+            walk(store, plain, scenario, snapshots)
+        for where, (url, world) in snapshots.killed_at.items():
             if where not in killed_at or LONG:
                 killed_at.add(where)
-                url, world = fresh()
-                with Store.open(url) as store, pytest.raises(Killed):
-                    walk(store, world, scenario, _CrashAt(number))
                 _check_end(scenario, where, url, world, plain)
     edges = {f"{source} to {to}" for source, targets in CYCLE_TRANSITIONS.items() for to in targets}
     assert {f"{when} {edge}" for edge in edges for when in ("before", "after")} <= killed_at
