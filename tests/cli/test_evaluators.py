@@ -192,7 +192,7 @@ def has_a_total(output):
 def test_evaluators_are_generated_from_outputs_and_can_be_used_at_once(
     make_project: MakeProject,
 ) -> None:
-    project = make_project(agent=ORDERS, config=config("has_a_total"))
+    project = make_project(agent=ORDERS, config=config("has_a_total"), tasks=80)
     few = project.ratchet("evaluators", "generate")
     assert "There are 0 good outputs" in few.stderr
     project.json("eval", "--split", "all")

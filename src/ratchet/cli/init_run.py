@@ -57,7 +57,7 @@ from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
-from ratchet.wire.recording import record
+from ratchet.wire.recording.record import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 TIMEOUT_RATIO = 3

@@ -6,7 +6,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from ratchet.wire.recording import CommandRun, Frame, Recording, WatchedCall, record
+from ratchet.wire.recording.record import record
+from ratchet.wire.recording.recording import CommandRun, Frame, Recording, WatchedCall
 
 ASK = """
 import http.client, json, os

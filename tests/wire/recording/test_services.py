@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.wire.recording import ServiceRun, record
+from ratchet.wire.recording.record import record
+from ratchet.wire.recording.recording import ServiceRun
 from tests.wire.recording.recorded import arguments, frame, functions, project
 
 APP = """
