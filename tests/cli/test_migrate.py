@@ -131,7 +131,7 @@ def adder(root: Path, models: StubUpstream, priced: str, *, rollouts: int = 60) 
     project.write("ratchet.toml", CONFIG.format(url=models.url, priced=priced, rollouts=rollouts))
     tasks = [
         {"id": f"t{number}", "input": f"{number}+{7 * number}", "expected": str(8 * number)}
-        for number in range(60)
+        for number in range(40)
     ]
     project.write("tasks.jsonl", "\n".join(map(json.dumps, tasks)) + "\n")
     project.write(".gitignore", ".ratchet/\n__pycache__/\n")
