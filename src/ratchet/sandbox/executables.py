@@ -25,6 +25,8 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
     """
     files: set[str] = set()
     loaders: set[str] = set()
+    cores: dict[str, list[str]] = {}
+    """Folders of helpers by the prefix that programs are installed under."""
     waiting = list(programs)
     while waiting:
         program = os.path.expanduser(waiting.pop())
@@ -42,7 +44,9 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
             loaders |= loader
             # Programs that it starts itself, such as those in /usr/lib/git-core.
             prefix, name = os.path.dirname(os.path.dirname(actual)), os.path.basename(place)
-            helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(name)}-core")
+            if prefix not in cores:
+                cores[prefix] = glob.glob(f"{glob.escape(prefix)}/lib*/*-core")
+            helpers = (core for core in cores[prefix] if os.path.basename(core) == f"{name}-core")
             files.update(os.path.realpath(folder) for folder in helpers if os.path.isdir(folder))
     return sorted(files), sorted(files | loaders)
 
