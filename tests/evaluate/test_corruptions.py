@@ -118,6 +118,7 @@ def test_harmless_edits_keep_what_an_output_says(name: str) -> None:
         ("1,250", 1250, True),
         (" Lune ", "lune", True),
         ("The total is 42 EUR.", 42, None),
+        ("The total is 42.00 EUR.", 42, None),
         ("It is 420.", 42, False),
         ("It was 2010.", 10, False),
         ("Oder", ["Lune", "Oder"], True),
