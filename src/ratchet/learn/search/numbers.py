@@ -25,6 +25,12 @@ START_SHARE = 0.1
 VAL_SHARE = 0.2
 """Share of the rollouts reserved for the comparison on val."""
 
+PLAIN_AFTER = 2
+"""First answers without a candidate after which requests for prompts are plain."""
+
+PLAIN_ROLLOUTS_SHOWN, PLAIN_FIELD_ROOM = 4, 300
+"""Low rollouts in a plain request, and characters of an input. MEASURED."""
+
 MAX_WEAK_CALLS = 5
 """Coach calls in a row without a result after which the coach is no longer asked."""
 
