@@ -482,6 +482,9 @@ def _check_recorded(recording: Recording) -> None:
             else "It may be waiting for words that a simulated model never says: set a key, and "
             "leave out --simulated."
             if recording.timed_out and recording.simulated and recording.calls
+            else "It may have failed on a simulated answer, which has the requested form but means "
+            "nothing: set a key, and leave out --simulated."
+            if recording.simulated and recording.calls
             else "Or run it by hand until it works, then run ratchet init again."
             if recording.contacts and not (recording.calls or recording.missing)
             else "Run it by hand until it works, then run ratchet init again.",
@@ -560,7 +563,9 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
             " init --undo, and ratchet init again"
         )
     if keys := " and ".join(recording.model_keys):
-        steps.append(f"set the key of a real model ({keys}), in the environment or in .env")
+        steps.append(
+            f"set the key of a real model ({keys}), in the environment, or in .env if the command loads it"
+        )
     tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)

@@ -112,12 +112,13 @@ def _answer_file(recording: Recording) -> tuple[str, Any] | None:
     written = [write.path for write in writes if write.how != "deleted"]
     if len(written) != 1:
         return None
-    if recording.simulated:
-        return f"file:{written[0]}", ""
+    path = Path(recording.root, written[0])
     try:
-        answer = result_in(Path(recording.root, written[0]))
+        answer = "" if recording.simulated and not path.exists() else result_in(path)
     except InputError:  # no answer, such as a database
         return None
+    if recording.simulated:
+        return f"file:{written[0]}", ""
     holds = not recording.stdout.strip() or says_answer(answer, recording)
     return (f"file:{written[0]}", answer) if answer and holds else None
 

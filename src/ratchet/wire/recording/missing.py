@@ -19,7 +19,7 @@ from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
 from ratchet.source.secret_files import is_secret
 from ratchet.source.tree import SourceTree, imports_of
-from ratchet.wire.recording.environment import PROVIDERS
+from ratchet.wire.recording.environment import PROVIDERS, RunEnvironment
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.outside import Outside
@@ -196,8 +196,7 @@ def missing(
     calls: Sequence[WatchedCall],
     *,
     root: Path,
-    environ: Mapping[str, str],
-    dotenv: Mapping[str, str],
+    around: RunEnvironment,
     output: str,
     went_well: bool,
     simulated: bool,
@@ -211,16 +210,15 @@ def missing(
         did: What the run did beyond its own process.
         calls: The model calls.
         root: The repository's folder.
-        environ: The owner's environment.
-        dotenv: Variables of the project's `.env`.
+        around: The command's environment.
         output: What the program printed at its end.
         went_well: Whether it ended as a program that lacks nothing does.
         simulated: Whether the simulated model answered the model calls.
     """
     lacking = [
-        *_variables(sources, journals, {**dotenv, **environ}, output, went_well=went_well),
-        *_modules(sources, journals, root, environ, output),
-        *_programs(argv, journals, root, environ),
+        *_variables(sources, journals, around, output, went_well=went_well),
+        *_modules(sources, journals, root, around.owner, output),
+        *_programs(argv, journals, root, around.owner),
         *_files(sources, journals, output),
         *_hosts(journals, did, output, but=_PROVIDER_HOSTS if simulated else ()),
         *([] if simulated else _refusals(calls)),
@@ -231,7 +229,7 @@ def missing(
 def _variables(
     sources: Sources,
     journals: Journals,
-    environ: Mapping[str, str],
+    around: RunEnvironment,
     output: str,
     *,
     went_well: bool,
@@ -265,9 +263,12 @@ def _variables(
         elif _KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
-        if not environ.get(name) and name not in present:
+        in_file = bool(around.dotenv.get(name))
+        unread = in_file and name in absent  # the program asked in vain
+        if not around.owner.get(name) and name not in present and unread == in_file:
             value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
             fix = f"Set it in the environment or in .env{value}."
+            fix = "The command does not load .env: set it in the environment." if unread else fix
             yield Missing(kind="variable", name=name, why=why, fix=fix)
 
 
