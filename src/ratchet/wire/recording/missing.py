@@ -34,6 +34,7 @@ MAX_BYTES = 1_000_000
 _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:md|rst|txt)", re.I)
 """Names of files that list the variables to set."""
 _NAME = re.compile(r"(?:^\s*|\bexport\s+)([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
+_OFF = re.compile(r"^\s*#+\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
@@ -143,14 +144,20 @@ class Sources:
         ]
 
     @cached_property
-    def examples(self) -> dict[str, str]:
-        """Names that the project's example of `.env` or its README sets, with the file's name."""
+    def _example_texts(self) -> dict[str, str]:
+        """The project's examples of `.env` and its README, by name."""
+        files = [file for file in self._root.iterdir() if _EXAMPLE.fullmatch(file.name)]
         return {
-            name: file.name
-            for file in sorted(self._root.iterdir(), reverse=True)
-            if _EXAMPLE.fullmatch(file.name) and file.is_file()
-            for name in _NAME.findall(file.read_text(errors="replace"))
+            file.name: file.read_text(errors="replace")
+            for file in sorted(files, reverse=True)
+            if file.is_file()
         }
+
+    @cached_property
+    def examples(self) -> dict[str, str]:
+        """Names that these files set, with the file's name."""
+        texts = self._example_texts.items()
+        return {name: file for file, text in texts for name in _NAME.findall(text)}
 
     def secret_files(self) -> dict[str, str]:
         """Files with credentials that the source names but that do not exist, each with a place."""
@@ -171,8 +178,10 @@ class Sources:
         return "\n".join([*read, *(text for _, text in self._javascript)])
 
     def keys(self) -> set[str]:
-        """Names of variables that hold API keys."""
-        return {name for name in {*self.variables(), *self.examples} if _KEY.search(name)}
+        """Names of variables that hold API keys, but for those that an example comments out."""
+        texts = self._example_texts.values()
+        optional = {n for text in texts for n in {*_OFF.findall(text)} - {*_NAME.findall(text)}}
+        return {n for n in {*self.variables(), *self.examples} - optional if _KEY.search(n)}
 
     def node_packages(self) -> list[str]:
         """Dependencies of `package.json` that are not installed."""
@@ -288,10 +297,8 @@ def _modules(
         path = ends[-1]["path"] if ends else []
         absent = _absent(started[-1]["executable"], path, sorted(wanted), root, environ)
         python = started[-1]["executable"]
-        for name, why in {
-            **crashed,
-            **{name: f"{wanted[name]} imports it." for name in absent},
-        }.items():
+        reasons = crashed | {name: f"{wanted[name]} imports it." for name in absent}
+        for name, why in reasons.items():
             yield Missing(kind="module", name=name, why=why, fix=_install(root, python))
     lacking = [*_NODE_MODULE.findall(output)]
     for name in dict.fromkeys([*lacking, *(sources.node_packages() if lacking else [])]):
@@ -308,12 +315,7 @@ def _absent(
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
     try:
         answer = subprocess.run(
-            command,
-            cwd=root,
-            env=dict(environ),
-            capture_output=True,
-            timeout=ASK_TIMEOUT_S,
-            check=True,
+            command, cwd=root, env=environ, capture_output=True, timeout=ASK_TIMEOUT_S, check=True
         )
         return [str(name) for name in json.loads(answer.stdout)]
     except (OSError, ValueError, subprocess.SubprocessError):
