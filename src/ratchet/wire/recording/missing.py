@@ -38,6 +38,7 @@ _OFF = re.compile(r"^\s*#+\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
+_INVALID = re.compile(r"validation errors? for (\w+)")
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _NO_FILE = re.compile(
@@ -258,7 +259,9 @@ def _variables(
         # Of Python the source tells more: whether a default is stated.
         if file and not file.endswith(".py") and is_secret_name(name):
             reasons.setdefault(name, f"{file} reads it.")
-    if "pydantic_settings" in sources.modules():
+    invalid = _INVALID.findall(output)  # a library's own model is no settings
+    own = any(re.search(rf"\bclass {name}\b", sources.text()) for name in invalid)
+    if own and "pydantic_settings" in sources.modules():
         for field in _REQUIRED.findall(output):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
             reasons[name or field.upper()] = "The program's settings require it."

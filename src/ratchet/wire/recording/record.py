@@ -65,6 +65,7 @@ def record(
     simulated: bool,
     say: Callable[[str], None],
     timeout_s: float,
+    hosts: Sequence[tuple[str, int]] = (),
 ) -> Recording:
     """Run the owner's own command once, and watch it.
 
@@ -74,6 +75,7 @@ def record(
         simulated: Whether the simulated model answers instead of the real one.
         say: Told what is waited for.
         timeout_s: Seconds that the command, or the service's answer, may take.
+        hosts: What a contained run may reach besides the simulated model.
     """
     began = time.perf_counter()
     root = root.resolve()
@@ -88,7 +90,7 @@ def record(
             around = RunEnvironment(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
             port = urlsplit(relay.url).port or 0
-            watch, uncontained = _watch(root, folder, port, simulated=simulated)
+            watch, uncontained = _watch(root, folder, [("127.0.0.1", port), *hosts], simulated)
             stage = Stage(
                 root=root,
                 folder=folder,
@@ -172,13 +174,13 @@ def record(
 
 
 def _watch(
-    root: Path, folder: Path, port: int, *, simulated: bool
+    root: Path, folder: Path, hosts: Sequence[tuple[str, int]], simulated: bool
 ) -> tuple[Watch | ContainedWatch, Sequence[str]]:
     """What starts the command: contained with a simulated model; else a note why not."""
     if not simulated:
         return Watch(), ()
     try:
-        return ContainedWatch(root, hosts=[("127.0.0.1", port)], writable=[folder]), ()
+        return ContainedWatch(root, hosts=hosts, writable=[folder]), ()
     except SandboxUnavailable as error:
         return Watch(), (f"The command ran uncontained, and acted for real. {error}",)
 
