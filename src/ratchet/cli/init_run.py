@@ -519,11 +519,11 @@ def _refused(recording: Recording, allowed: Sequence[str]) -> str:
     """What a contained run asked for in vain and may need, as a sentence; empty if nothing."""
     contacted = [f"{contact.host}:{contact.port}" for contact in recording.contacts]
     hosts = [host for host in contacted if host not in allowed]
-    if not (recording.simulated and hosts):
+    if recording.missing or not (recording.simulated and hosts):
         return ""
     return (
-        f"With --simulated, the run is contained: {', '.join(hosts)} was refused. If the agent "
-        f"needs it, such as a database: ratchet init --allow {hosts[0]} …\n"
+        f"With --simulated, the run is contained, and could not reach {', '.join(hosts)}. If the "
+        "agent needs one of these, such as a database, add --allow HOST:PORT.\n"
     )
 
 
