@@ -118,27 +118,6 @@ def test_an_upgrade_that_fails_changes_nothing(store_url: str, later: Callable[[
         store.journal.append("r", "k", "seven", 1.0)
 
 
-@pytest.mark.parametrize("version", schema.DEVELOPMENT)
-def test_a_database_of_a_development_version_is_refused_and_left_alone(
-    sqlite_url: str, version: str
-) -> None:
-    stamp(sqlite_url, version)
-    path = Path(sqlite_url.removeprefix("sqlite:///"))
-    before = fingerprint(path)
-    refusal = rf"The store {path} was made by a development version.*{version}.*move this one away"
-    with pytest.raises(StoreError, match=refusal):
-        Store.open(sqlite_url)
-    assert fingerprint(path) == before
-    assert os.listdir(path.parent) == ["ratchet.db"]
-
-
-@pytest.mark.postgres
-def test_a_postgres_database_of_a_development_version_is_refused(postgres_url: str) -> None:
-    stamp(postgres_url, "0005")
-    with pytest.raises(StoreError, match=r"made by a development version.*0005.*another store"):
-        Store.open(postgres_url)
-
-
 def _open(url: str, start: Any, answers: Any) -> None:
     start.wait()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     Field,
@@ -22,7 +22,6 @@ from ratchet.autopilot.sections import (
     Url,
     read_sections,
 )
-from ratchet.types import OLD_SCOPE
 
 Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
@@ -49,15 +48,6 @@ class AllowSection(Section):
     develop: Several[str] = ()
     read: Several[str] = ()
     admin: Several[str] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_old_scope(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "run" in values:
-            raise ValueError(
-                f"[server.oidc.allow] names a scope that no longer exists: {OLD_SCOPE}"
-            )
-        return values
 
 
 class OidcSection(Section):

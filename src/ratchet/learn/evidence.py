@@ -56,11 +56,13 @@ def low_rollout(evaluation: Evaluation, spans: Sequence[Span]) -> LowRollout:
         notes.append(f"the answer was cut off at its limit{f' of {limit} tokens' if limit else ''}")
     if evaluation.rollout.error:
         notes.append(evaluation.rollout.error)
-    several = sum(bool(score.rationale or score.error) for score in evaluation.scores.values()) > 1
-    for name, score in evaluation.scores.items():
-        remark = score.rationale or score.error
-        if remark:
-            notes.append(f"{name}: {remark}" if several else remark)
+    # A measurement, as of cost, says nothing about the answer.
+    remarks = {
+        name: remark
+        for name, score in evaluation.scores.items()
+        if not score.unit and (remark := score.rationale or score.error)
+    }
+    notes += [f"{name}: {note}" if len(remarks) > 1 else note for name, note in remarks.items()]
     return LowRollout(
         evaluation=evaluation, spans=tuple(spans), finish=finish, said="; ".join(notes)
     )

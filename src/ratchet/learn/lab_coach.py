@@ -91,6 +91,8 @@ class _CoachRecord:
         self.is_usable = False
         """Whether any answer could be used."""
         self.asked: set[FailureKey] = set()
+        self.is_asked_plainly = False
+        self.has_rewritten = False
 
 
 class LabCoach:
@@ -134,6 +136,15 @@ class LabCoach:
     def is_configured(self) -> bool:
         """Whether there is a model to call."""
         return self._client is not None
+
+    @property
+    def is_asked_plainly(self) -> bool:
+        """Whether it gets plain requests for prompts, since it cannot answer whole ones."""
+        return self._record.is_asked_plainly
+
+    def ask_plainly(self) -> None:
+        """Send it plain requests from now on, unless it has answered a whole one."""
+        self._record.is_asked_plainly = not self._record.has_rewritten
 
     @property
     def asked(self) -> set[FailureKey]:
@@ -247,6 +258,10 @@ class LabCoach:
     def usable(self) -> None:
         """Record that an answer could be used, even if it changes nothing."""
         self._record.is_usable = True
+
+    def rewrote(self) -> None:
+        """Record that an answer could be made into a candidate."""
+        self._record.is_usable = self._record.has_rewritten = True
 
     def unusable(self, step: str, why: str) -> None:
         """Journal why an answer could not be made into a candidate.

@@ -28,7 +28,7 @@ from ratchet.server.origin import (
 )
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
-from ratchet.types import OLD_SCOPE, SCOPES, Key, KeyScope
+from ratchet.types import SCOPES, Key, KeyScope
 
 ALL_SCOPES: frozenset[KeyScope] = frozenset(SCOPES)
 PUBLIC_SCOPES: frozenset[KeyScope] = frozenset({"feedback"})
@@ -211,8 +211,7 @@ class Gatekeeper:
         needs = [scope for scope in SCOPES if scope in scopes] or ["admin"]
         raise HttpProblem(
             403,
-            f"This needs a key with the scope {' or '.join(needs)}; yours has"
-            f" {has or f'only scopes that no longer exist ({OLD_SCOPE})'}.",
+            f"This needs a key with the scope {' or '.join(needs)}; yours has {has}.",
             hint=f"Create a key: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )

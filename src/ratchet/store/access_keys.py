@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, or_, select, update
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database
 from ratchet.store.tables import keys
-from ratchet.types import OLD_SCOPE, SCOPES, InputError, Key, KeyScope
+from ratchet.types import SCOPES, InputError, Key, KeyScope
 from ratchet.types.wording import counted
 
 PREFIX = "rk_"
@@ -209,8 +209,6 @@ def _scopes(requested: Sequence[str]) -> tuple[KeyScope, ...]:
             hint=f"The scopes are {', '.join(SCOPES)}.",
         )
     for scope in requested:
-        if scope == "run":
-            raise InputError(f"The scope {OLD_SCOPE}.", hint="Name one of these, or both.")
         if scope not in SCOPES:
             near = difflib.get_close_matches(scope, SCOPES, n=1, cutoff=0.4)
             meant = f" Did you mean {near[0]!r}?" if near else ""

@@ -24,9 +24,6 @@ VERSIONS = ("1.0",)
 """All schema versions, oldest first. Listed here because importing Alembic takes a third of a
 second and is needed only for upgrades."""
 
-DEVELOPMENT = ("0001", "0002", "0003", "0004", "0005", "1")
-"""Schema versions from before the first release. No migration leads from them to `VERSIONS`."""
-
 MIGRATIONS = Path(__file__).parent / "migrations"
 """Alembic's script folder, with one migration per file in `versions/`."""
 
@@ -144,13 +141,6 @@ def _version_on(connection: Connection) -> str | None:
 
 
 def _refuse_unknown(version: str | None, location: str) -> None:
-    if version in DEVELOPMENT:
-        raise StoreError(
-            f"The store {location} was made by a development version of Ratchet (its schema is "
-            f"{version}), which this version cannot upgrade.",
-            hint="Nothing in it was changed. Name another store, move this one away to start "
-            "fresh, or open it with the version that made it.",
-        )
     if version is not None and version not in VERSIONS:
         raise StoreError(
             f"The store {location} was made by a newer Ratchet (its schema is {version}; this "

@@ -1,6 +1,6 @@
 """Core data types: frozen structs without I/O; versioned ones are identified by a content hash."""
 
-from ratchet.types.access import OLD_SCOPE, SCOPES, Key, KeyScope
+from ratchet.types.access import SCOPES, Key, KeyScope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
 from ratchet.types.cost import LOCAL_MODELS, Cost, dollars_text, total_cost
@@ -141,7 +141,6 @@ __all__ = [
     "MAX_DELIVERIES",
     "NEEDS_WORK",
     "NOT_FOUND",
-    "OLD_SCOPE",
     "PROBLEM_TRANSITIONS",
     "RELEASE_TRANSITIONS",
     "REWARD_CALL",

@@ -14,12 +14,6 @@ everything. admin: all of these, and manage keys, agents and releases."""
 
 SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
-OLD_SCOPE = (
-    "run was replaced by two: runner claims and reports rollouts, develop creates them, publishes "
-    "and spends"
-)
-"""Replacements of scopes that keys and settings may still name."""
-
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata of an access key. The secret itself is never stored."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ratchet.evaluate import Scorer, json_match
+from ratchet.evaluate import Scorer, cost, json_match
 from ratchet.learn import Budget, Finding, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.evolve import Evolve
@@ -139,6 +139,7 @@ def search(
     notes: list[str] = []
     fake = runner(store, agent)
     fake.slots = 4  # type: ignore[attr-defined]
+    fake.cost_usd = None  # type: ignore[assignment]
     lab = Lab(
         LabSettings(run_id="run", stage="learn", queue="queue", objective="json_match", seed=1,
                     max_attempts=1),
@@ -146,7 +147,7 @@ def search(
         train=tickets("train", 16),
         val=tickets("val", 8),
         runner=fake,
-        scorer=Scorer(store, [json_match()]),
+        scorer=Scorer(store, [json_match(), cost()]),
         store=store,
         budget=Budget(rollouts=rollouts, coach_calls=coach_calls),
         clock=lambda: 0.0,
@@ -181,6 +182,7 @@ def test_a_request_holds_what_the_coach_has_to_know(make_store: MakeStore) -> No
     assert 'team: expected "billing", got "sales"' in first
     assert "Stay polite, in British English." in first
     assert "internal-id" not in first
+    assert "cost" not in first  # which is not measured here, and no fault of an answer
     assert "val-" not in first + second
     inputs = {f"train-{number}" for number in range(16)}
     assert inputs == set(re.findall(r"train-\d+", first))
@@ -234,9 +236,9 @@ def test_what_another_algorithm_has_tried_is_told_and_its_failures_are_not_asked
 @pytest.mark.parametrize(
     ("answer", "cause", "words"),
     [
-        ('{"team": "billing"}', "coach_unusable", "no text between"),
-        (fenced('{"team": "billing"}'), "coach_unusable", "answered a task"),
-        (fenced(stating("refund")) + fenced("x" * 20), "coach_unusable", "one pair"),
+        ('{"team": "billing"}', "coach_unusable", "answered a task"),
+        (fenced('{"team": "billing"}'), "coach_unusable", "lost"),
+        (fenced(stating("refund")) + fenced("x" * 20), "coach_unusable", "one pair at most"),
         (fenced("Sort the ticket, whatever it says."), "coach_unusable", "lost"),
         ("NO CHANGE. It says all.", "no_gain", "no change would help"),
     ],
@@ -252,6 +254,21 @@ def test_a_weak_coach_is_found_out_within_five_calls_and_costs_no_rollout(
     assert words in found.finding.sentence
     assert found.lab.spent.rollouts == 16 + 8
     assert found.finding.best == found.lab.baseline
+
+
+def test_a_coach_that_cannot_answer_the_whole_request_gets_a_plain_one(
+    make_store: MakeStore,
+) -> None:
+    coach = Seat("I cannot say.", "NO CHANGE and why.", stating(*KINDS), then="Sort {ticket}.")
+    found = search(make_store(), coach)
+    whole, plain = coach.requests[:2], coach.requests[2:]
+    assert all("````text" in request and "LABEL?" in request for request in whole)
+    assert plain
+    assert not any("LABEL?" in request for request in plain)
+    assert all(0 < request.count("Right answer: ") <= 4 for request in plain)
+    assert all(len(request) < min(map(len, whole)) for request in plain)
+    assert found.finding.best_val > found.finding.baseline_val + 0.1
+    assert found.finding.best.reason == "The coach rewrote 'system'."
 
 
 def test_a_killed_search_asks_and_pays_for_nothing_twice(make_store: MakeStore) -> None:

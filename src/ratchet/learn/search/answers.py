@@ -72,6 +72,29 @@ def parts_of(answer: str, fence: str) -> AnswerParts:
     return AnswerParts(text=text, problem=problem, said=_first_sentence(prose), doubts=doubts)
 
 
+def whole_answer(answer: str) -> AnswerParts:
+    """The parts of an answer to a plain request, which is the new text and nothing else.
+
+    Fences around most of it are no part of the text, nor is what stands outside of them.
+    """
+    lines = answer.strip().split("\n")
+    marks = [number for number, line in enumerate(lines) if _FENCE.match(line.rstrip("\r"))]
+    if not answer.strip():
+        return AnswerParts(problem="The answer is empty.")
+    if declines(answer):
+        return AnswerParts(problem="The answer is no prompt: it says that nothing should change.")
+    if len(marks) not in (0, 2):
+        count = counted(len(marks), "line")
+        return AnswerParts(
+            problem=f"The answer has {count} of backticks; one pair at most is clear."
+        )
+    if marks:
+        fenced = "\n".join(lines[marks[0] + 1 : marks[1]])
+        if len(fenced) > len(answer) / 2:
+            return AnswerParts(text=fenced)
+    return AnswerParts(text="\n".join(lines))
+
+
 def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_growth: float) -> str:
     """Why a text is not a new version of a prompt, checked before it costs a rollout; empty if it
     may be.

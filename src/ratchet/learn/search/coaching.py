@@ -17,7 +17,7 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.lab_coach import FailureKey
 from ratchet.learn.race import RaceEntry
 from ratchet.learn.search import numbers
-from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of
+from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of, whole_answer
 from ratchet.learn.search.code_answer import UnusableAnswer, rewritten_code
 from ratchet.learn.search.placeholders import mended
 from ratchet.learn.search.plan import calls_left
@@ -25,6 +25,7 @@ from ratchet.learn.search.request import (
     PROMPTS,
     RequestFacts,
     fence_for,
+    plain_request_text,
     request_text,
     source_of,
 )
@@ -120,7 +121,8 @@ class Coaching:
         """Why the coach is no longer asked: it is weak or lost, or its calls are spent."""
         if self.end is None and calls_left(self._lab) < 1:
             self.end = CALLS_SPENT
-        if self.end is None and self._declined >= numbers.MAX_DECLINES:
+        declined = self._declined >= numbers.MAX_DECLINES
+        if self.end is None and declined and not self._lab.coach.is_asked_plainly:
             self.end = SearchEnd("no_gain", "the coach says that no change would help")
         limit = numbers.MAX_WEAK_CALLS * (numbers.PROVEN_FACTOR if self.gained else 1)
         # Alone, what a candidate that lost has cost is nobody else's.
@@ -173,7 +175,8 @@ class Coaching:
         step = f"{self._settings.algorithm}/{PROMPTS.version}/{turn:04d}"
         lab, settings = self._lab, self._settings
         resource = failures.entry.candidate.resources[failures.name]
-        text = request_text(self._facts(failures))
+        plain = lab.coach.is_asked_plainly and isinstance(resource, PromptTemplate)
+        text = (plain_request_text if plain else request_text)(self._facts(failures))
         try:
             reply = await lab.coach.ask(
                 [Message("user", text)],
@@ -193,13 +196,29 @@ class Coaching:
         lab.coach.asked.add(failures.key)
         self._times.update(rollout.task_id for rollout in failures.shown)
         self.calls += 1
-        parts = parts_of(reply.text, fence_for(source_of(resource)))
+        parts = (
+            whole_answer(reply.text)
+            if plain
+            else parts_of(reply.text, fence_for(source_of(resource)))
+        )
         for number, why in parts.doubts:
             if 1 <= number <= len(lab.train):
                 lab.doubt(lab.train[number - 1], why)
         candidate = await self._candidate(failures, parts, reply, step)
+        if not plain and self._seems_too_much(failures):
+            lab.coach.ask_plainly()
         task_ids = tuple(rollout.task_id for rollout in failures.shown)
         return Rewrite(candidate=candidate, entry=failures.entry, shown=task_ids, reply=reply)
+
+    def _seems_too_much(self, failures: FailureSet) -> bool:
+        """Whether the whole request seems to be more than the coach can answer.
+
+        No change where most tasks fail is no answer either, if nothing has been tried.
+        """
+        mostly_fails = failures.entry.mean() < 0.5
+        return self.calls == self.unusable + self.declined >= numbers.PLAIN_AFTER and (
+            self.unusable > 0 or mostly_fails
+        )
 
     def judged(self, reply: Reply, gained: bool) -> None:
         """Record whether a rewrite was kept."""
@@ -249,7 +268,7 @@ class Coaching:
             )
             problem = await lab.check(candidate)
             if not problem:
-                lab.coach.usable()
+                lab.coach.rewrote()
                 return candidate
         lab.coach.unusable(step, problem)
         self.refused(f"{problem} {parts.said}".strip(), reply)

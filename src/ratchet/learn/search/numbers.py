@@ -25,6 +25,14 @@ START_SHARE = 0.1
 VAL_SHARE = 0.2
 """Share of the rollouts reserved for the comparison on val."""
 
+PLAIN_AFTER = 2
+"""First answers without a candidate after which requests for prompts are plain."""
+
+PLAIN_ROLLOUTS_SHOWN, PLAIN_FIELD_ROOM = 4, 300
+"""Low rollouts in a plain request, and characters of an input. Six of six answers of a model of
+1.5 B to them held a prompt (HotpotQA, Formula, SQL); a run with whole requests ended after three
+answers without one (HotpotQA)."""
+
 MAX_WEAK_CALLS = 5
 """Coach calls in a row without a result after which the coach is no longer asked."""
 

@@ -36,7 +36,8 @@ def mended(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, st
         return None, problem
     missing = parent.placeholders - template.placeholders
     if missing:
-        return None, f"It lost {_listed(missing, parent)}; keep it exactly once."
+        each = "it" if len(missing) == 1 else "each"
+        return None, f"It lost {_listed(missing, parent)}; keep {each} exactly once."
     unknown = template.placeholders - parent.placeholders
     if unknown:
         return None, (

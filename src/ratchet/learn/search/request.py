@@ -110,6 +110,34 @@ def request_text(facts: RequestFacts) -> str:
     )
 
 
+def plain_request_text(facts: RequestFacts) -> str:
+    """A short request, for a coach that cannot answer the whole one: its answer is the prompt."""
+    template = facts.candidate.resources[facts.name]
+    assert isinstance(template, PromptTemplate)
+    own = facts.baseline.resources[facts.name]
+    room = numbers.PLAIN_FIELD_ROOM
+    blocks = []
+    for rollout in facts.shown[: numbers.PLAIN_ROLLOUTS_SHOWN]:
+        task, output = rollout.evaluation.task, rollout.evaluation.rollout.output
+        lines = [f"Input: {facts.short(text_of(task.input), room)}"]
+        if output is not None:
+            lines.append(f"Answer of the model: {facts.short(text_of(output), room // 2)}")
+        if task.expected is not None:
+            lines.append(f"Right answer: {facts.short(text_of(task.expected), room // 2)}")
+        elif rollout.said:
+            lines.append(f"What is wrong: {facts.short(rollout.said, room)}")
+        blocks.append("\n".join(lines))
+    return PROMPTS.fill(
+        "plain_request",
+        fence=fence_for(template.text),
+        text=template.text,
+        rollouts="\n\n".join(blocks),
+        guidelines=_section("What the owner wants", facts.guidelines),
+        placeholders=placeholder_rule(template),
+        limit=str(longest(source_of(own), facts.max_growth)),
+    )
+
+
 def source_of(resource: Resource) -> str:
     """The text of a prompt or function, to the byte."""
     if isinstance(resource, Code):
