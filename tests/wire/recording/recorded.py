@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet.wire.recording import CommandRun, Frame, Recording, WatchedCall, record
@@ -38,6 +39,7 @@ def recorded(
     python: str = sys.executable,
     stdin: str | None = None,
     timeout_s: float = 60.0,
+    hosts: Sequence[tuple[str, int]] = (),
     **variables: str,
 ) -> Recording:
     """Record a Python command in a project."""
@@ -46,7 +48,7 @@ def recorded(
         stdin=stdin,
         variables={"UPSTREAM": upstream, **variables},
     )
-    return record(run, root=root, simulated=simulated, say=print, timeout_s=timeout_s)
+    return record(run, root=root, simulated=simulated, say=print, timeout_s=timeout_s, hosts=hosts)
 
 
 def functions(call: WatchedCall) -> list[str]:

@@ -115,7 +115,9 @@ def _answer_file(recording: Recording) -> tuple[str, Any] | None:
     path = Path(recording.root, written[0])
     try:
         answer = "" if recording.simulated and not path.exists() else result_in(path)
-    except InputError:  # no answer, such as a database
+    except InputError:
+        return None
+    if "\0" in as_text(answer):  # a database
         return None
     if recording.simulated:
         return f"file:{written[0]}", ""

@@ -276,11 +276,10 @@ def _variables(
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         in_file = bool(around.dotenv.get(name))
-        unread = in_file and name in absent  # the program asked in vain
-        if not around.owner.get(name) and name not in present and unread == in_file:
+        if not around.owner.get(name) and name not in present and (name in absent or not in_file):
             value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
             fix = f"Set it in the environment or in .env{value}."
-            fix = "The command does not load .env: set it in the environment." if unread else fix
+            fix = "The command does not load .env: set it in the environment." if in_file else fix
             yield Missing(kind="variable", name=name, why=why, fix=fix)
 
 
