@@ -189,7 +189,8 @@ def test_the_key_that_model_calls_are_made_with_is_named(
     shop = wired(tmp_path, {**AT_IMPORT, "shop.py": source}, GROQ=provider)
     del shop.environ["SHOP_KEY"]
     said = shop.init("--simulated", "--", sys.executable, "main.py", "Sell cup")
-    assert "set the key of a real model (SHOP_KEY), in the environment or in .env" in said["next"]
+    key = "set the key of a real model (SHOP_KEY) in the environment"
+    assert any(step.startswith(key) for step in said["next"])
 
 
 def test_each_of_two_hosts_gets_its_own_calls(

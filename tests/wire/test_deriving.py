@@ -210,3 +210,14 @@ def test_a_file_that_the_run_read_and_did_not_send_as_it_is_may_be_the_input(
     assert derive(run, tmp_path, []).read_word == ""
     read = msgspec.structs.replace(run, data_files_read=("bookmarks.html",))
     assert derive(read, tmp_path, []).read_word == "bookmarks.html"
+
+
+def test_a_database_that_a_contained_run_changed_is_not_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"SQLite format 3\x00\xff\xfe")
+    (tmp_path / "report.md").write_text("It was late.")
+    for path, output in (("store.db", None), ("report.md", "file:report.md")):
+        write = FileWrite(path=path, place="project", how="changed")
+        run = recorded(tmp_path, "Where?", response="It is late.")
+        run = msgspec.structs.replace(run, simulated=True, writes=(write,), stdout="Done.")
+        template = program_template(run, ())
+        assert template.settings.get("output") == output

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.wire.deriving.prompts import sent_prompts
+from ratchet.wire.recording.model_calls import texts_of_request
 from ratchet.wire.recording.recording import Frame, ModelText
 from tests.wire.test_declarations import recording
 
@@ -347,3 +348,25 @@ def test_a_prompt_in_json_that_a_shell_script_sends_is_one(tmp_path: Path) -> No
     )
     sent = [("system", "You name the capital of a land."), ("user", "Fiji")]
     assert prompts(tmp_path, {"ask.sh": script}, sent) == ["ask.sh:3"]
+
+
+def test_what_a_tool_returned_is_none_although_the_user_sends_it(tmp_path: Path) -> None:
+    source = (
+        'SYSTEM = "You browse for a small team, and open what it asks for."\n'
+        'ERROR = f"Failed to open {url}: the address of the page is not valid"\n'
+    )
+    result = "Failed to open x: the address of the page is not valid"
+    request = {
+        "system": "You browse for a small team, and open what it asks for.",
+        "messages": [
+            {"role": "user", "content": "Open x"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "open"}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t", "content": result}],
+            },
+        ],
+    }
+    sent = [(text.role, text.text) for text in texts_of_request(request)]
+    assert ("tool", result) in sent
+    assert prompts(tmp_path, {"main.py": source}, sent) == ["main.py:1"]

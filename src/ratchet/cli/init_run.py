@@ -98,10 +98,16 @@ def wire_by_watching(
     _check_inputs(root, run, options.inputs)
     arguments = _arguments(run, options)
     say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
+    places = [subject.rpartition(":") for subject in options.allowed]
     recording = record(
-        run, root=root, simulated=options.simulated, say=say, timeout_s=options.timeout_s
+        run,
+        root=root,
+        simulated=options.simulated,
+        say=say,
+        timeout_s=options.timeout_s,
+        hosts=[(host, int(port)) for host, _, port in places if host and port.isdigit()],
     )
-    _check_recorded(recording)
+    _check_recorded(recording, options.allowed)
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
     _check_sent(options.inputs, run, derived)
@@ -450,7 +456,7 @@ def _check_sent(chosen: Sequence[str], run: CommandRun | ServiceRun, derived: De
             )
 
 
-def _check_recorded(recording: Recording) -> None:
+def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
     """Refuse a run that showed no agent, and say what was missing.
 
     Raises:
@@ -477,22 +483,47 @@ def _check_recorded(recording: Recording) -> None:
             f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
             + (f"\nMissing:{lacking}" if lacking else "")
             + last_output,
-            hint="The service wants another method: give --method POST, or a body with --data."
-            if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
-            else "It may be waiting for words that a simulated model never says: set a key, and "
-            "leave out --simulated."
-            if recording.timed_out and recording.simulated and recording.calls
-            else "Or run it by hand until it works, then run ratchet init again."
-            if recording.contacts and not (recording.calls or recording.missing)
-            else "Run it by hand until it works, then run ratchet init again.",
+            hint=_refused(recording, allowed) + _after_failure(recording),
         )
     raise AgentError(
         f"There is nothing to wire. {notes}".rstrip()
         + (f"\nMissing:{lacking}" if lacking else "")
         + last_output,
-        hint=(f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
+        hint=_refused(recording, allowed)
+        + (f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
         + "Give a command whose input makes the agent call its model; clear any cached answers; "
         "let a variable such as OPENAI_BASE_URL set its client's base URL.",
+    )
+
+
+def _after_failure(recording: Recording) -> str:
+    """Advice after a run that failed."""
+    if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return "The service wants another method: give --method POST, or a body with --data."
+    if recording.simulated and recording.calls:
+        if recording.timed_out:
+            return (
+                "It may be waiting for words that a simulated model never says: set a key, and "
+                "leave out --simulated."
+            )
+        return (
+            "Run it by hand until it works, then run ratchet init again. If it failed on a "
+            "simulated answer, which means nothing, set a key and leave out --simulated."
+        )
+    if recording.contacts and not (recording.calls or recording.missing):
+        return "Or run it by hand until it works, then run ratchet init again."
+    return "Run it by hand until it works, then run ratchet init again."
+
+
+def _refused(recording: Recording, allowed: Sequence[str]) -> str:
+    """What a contained run asked for in vain and may need, as a sentence; empty if nothing."""
+    contacted = [f"{contact.host}:{contact.port}" for contact in recording.contacts]
+    hosts = [host for host in contacted if host not in allowed]
+    if recording.missing or not (recording.simulated and hosts):
+        return ""
+    return (
+        f"With --simulated, the run is contained, and could not reach {', '.join(hosts)}. If the "
+        "agent needs one of these, such as a database, add --allow HOST:PORT.\n"
     )
 
 
@@ -560,7 +591,10 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
             " init --undo, and ratchet init again"
         )
     if keys := " and ".join(recording.model_keys):
-        steps.append(f"set the key of a real model ({keys}), in the environment or in .env")
+        steps.append(
+            f"set the key of a real model ({keys}) in the environment, or in .env if the command"
+            " loads it"
+        )
     tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet.wire.recording.record import record
@@ -39,6 +40,7 @@ def recorded(
     python: str = sys.executable,
     stdin: str | None = None,
     timeout_s: float = 60.0,
+    hosts: Sequence[tuple[str, int]] = (),
     **variables: str,
 ) -> Recording:
     """Record a Python command in a project."""
@@ -47,7 +49,7 @@ def recorded(
         stdin=stdin,
         variables={"UPSTREAM": upstream, **variables},
     )
-    return record(run, root=root, simulated=simulated, say=print, timeout_s=timeout_s)
+    return record(run, root=root, simulated=simulated, say=print, timeout_s=timeout_s, hosts=hosts)
 
 
 def functions(call: WatchedCall) -> list[str]:

@@ -94,9 +94,11 @@ def test_all_that_lacks_is_named_at_once_when_the_first_ends_the_program(
     assert set(lacking) == {
         ("variable", "SEARCH_API_KEY"),
         ("variable", "MODEL_NAME"),
+        ("variable", "TONE"),
         ("module", "a_vector_store"),
         ("module", "a_model_library"),
     }
+    assert lacking["variable", "TONE"].fix.startswith("The command does not load .env")
     assert lacking["variable", "MODEL_NAME"].why.startswith("support/model.py:")
     assert lacking["module", "a_vector_store"].why == "support/tools.py:8 imports it."
     install = f"Run: {sys.executable} -m pip install -r requirements.txt"
@@ -125,6 +127,21 @@ def test_settings_that_pydantic_requires_are_named_as_the_example_names_them(
     recording = recorded(root, "main.py")
     names = {entry.name for entry in recording.missing if entry.kind == "variable"}
     assert names == {"SHOP_SEARCH_KEY", "SHOP_MODEL_NAME"}
+
+
+def test_a_field_that_a_librarys_own_model_requires_is_no_variable(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import pydantic
+
+        def settings():
+            import pydantic_settings
+
+        pydantic.create_model("Usage", tokens=(int, ...))()
+        """,
+    )
+    assert {entry.kind for entry in recorded(root, "main.py").missing} == {"module"}
 
 
 def test_a_database_a_program_and_a_file_that_are_not_there_are_named(tmp_path: Path) -> None:

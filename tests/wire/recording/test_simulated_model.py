@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.models import simulated
 from ratchet.sandbox.containment import why_no_mounts
 from tests.wire.recording.recorded import project, recorded
 
@@ -130,3 +131,70 @@ def test_an_agent_that_loops_until_the_model_says_a_phrase_of_its_prompt_ends(
         recording.stderr_tail
     )
     assert len(recording.calls) < 20
+
+
+def test_an_argument_takes_a_name_that_the_prompt_lists() -> None:
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {"agent_name": text, "reason": text}}
+    function = {"name": "transfer", "parameters": schema}
+    said = "Choose one:\nStock Lookup Agent: Looks up prices\n- Login Agent: Logs in\nUser: unknown"
+    turn = simulated.turn_of(
+        {"tools": [{"type": "function", "function": function}]}, [said], (), "1", calls=True
+    )
+    assert turn.arguments["agent_name"] == "Login Agent"
+    assert turn.arguments["reason"].startswith("simulated")
+
+
+KEYED = """
+import json, os, urllib.request
+
+print(os.environ.get("SPARE_KEY"))
+request = urllib.request.Request(
+    os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1") + "/chat/completions",
+    json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}).encode(),
+    {"content-type": "application/json", "authorization": os.environ["OPENAI_API_KEY"]})
+with urllib.request.urlopen(request) as response:
+    print(json.load(response)["choices"][0]["message"]["content"])
+"""
+
+
+def test_a_key_that_only_the_dotenv_sets_is_said_not_to_be_loaded(
+    tmp_path: Path,
+) -> None:
+    root = project(tmp_path, main=KEYED)
+    (root / ".env").write_text("OPENAI_API_KEY=sk-of-the-owner\n")
+    said = recorded(root, "main.py", simulated=True)
+    assert any(".env sets OPENAI_API_KEY, but is not loaded" in note for note in said.notes)
+    assert said.stdout.startswith("None"), said.stderr_tail
+    [lacking] = recorded(root, "main.py").missing
+    assert (lacking.name, lacking.fix) == (
+        "OPENAI_API_KEY",
+        "The command does not load .env: set it in the environment.",
+    )
+
+
+def test_a_key_that_the_example_comments_out_gets_no_placeholder(tmp_path: Path) -> None:
+    root = project(tmp_path, main=KEYED)
+    (root / ".env.example").write_text("SEARCH_KEY=\n# SPARE_KEY=\n")
+    (root / "README.md").write_text("    SPARE_KEY=of-the-second-provider\n")
+    said = recorded(root, "main.py", simulated=True)
+    assert "SEARCH_KEY" in said.placeholders
+    assert "SPARE_KEY" not in said.placeholders
+
+
+@pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
+def test_a_contained_run_reaches_the_hosts_that_its_owner_allows(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import os, socket
+        socket.create_connection(("127.0.0.1", int(os.environ["PORT"]))).close()
+        print("reached")
+        """,
+    )
+    with socket.create_server(("127.0.0.1", 0)) as database:
+        port = database.getsockname()[1]
+        hosts = [("127.0.0.1", port)]
+        said = recorded(root, "main.py", simulated=True, hosts=hosts, PORT=str(port))
+        assert said.stdout.strip() == "reached", said.stderr_tail
+        assert recorded(root, "main.py", simulated=True, PORT=str(port)).exit_code == 1

@@ -37,6 +37,10 @@ _PHRASE = re.compile(
 """Phrases that a prompt quotes, or writes in capitals."""
 
 
+_LABEL = re.compile(r"^[-*\d. ]*([A-Za-z][\w &/-]{2,40}): +\S", re.MULTILINE)
+"""A name at the beginning of a line, before what is said of it."""
+
+
 class Turn(msgspec.Struct, frozen=True):
     """An answer: a text, or a tool call."""
 
@@ -81,7 +85,8 @@ def turn_of(
     wanted = (left or tools[-1:]) if forced else left
     if wanted and (forced or (calls and len(called) < MAX_CALLS)):
         tool = wanted[int(mark, 16) % len(wanted)]
-        return Turn("", tool.name, mapping(sample(tool.schema, mark)))
+        arguments = mapping(sample(tool.schema, mark))
+        return Turn("", tool.name, {**arguments, **_listed(tool.schema, texts, mark)})
     schema = _schema(body)
     if schema is None:
         text = _text(texts, mark)
@@ -136,6 +141,18 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
             return mapping(_lowered(candidate))
     any_object = form.get("type") == "json_object" or body.get("format") == "json"
     return {} if any_object or settings.get("responseMimeType") == "application/json" else None
+
+
+def _listed(schema: Mapping[str, Any], texts: Sequence[str], mark: str) -> dict[str, str]:
+    """Arguments that name what a message lists: `agent_name` takes `Billing Agent: answers …`."""
+    listed = [label for text in texts for label in _LABEL.findall(text)]
+    arguments = {}
+    for name, value in mapping(schema.get("properties")).items():
+        kinds = {word for word in name.lower().split("_") if word not in ("name", "id")}
+        fitting = [label for label in listed if kinds & {label.lower().split()[-1]}]
+        if fitting and mapping(value).get("type") == "string" and "enum" not in value:
+            arguments[name] = fitting[int(mark, 16) % len(fitting)]
+    return arguments
 
 
 def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:

@@ -67,18 +67,12 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         _folder(write.path) for write in recording.writes if write.place in ("home", "elsewhere")
     )
     for folder, count in folders.items():
-        files = f"{count} file{'s' * (count != 1)} written or deleted"
-        acts.append(
-            OutsideAct(key="folders", subject=folder, said=files, allow=folder in permitted)
-        )
+        said, allow = f"{count} file{'s' * (count != 1)} written or deleted", folder in permitted
+        acts.append(OutsideAct(key="folders", subject=folder, said=said, allow=allow))
     subjects = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
+    said = "not in the recorded run"
     acts += [
-        OutsideAct(
-            key=_key(subject, recording.root),
-            subject=subject,
-            said="not in the recorded run",
-            allow=True,
-        )
+        OutsideAct(key=_key(subject, recording.root), subject=subject, said=said, allow=True)
         for subject in permitted
         if subject not in subjects
     ]

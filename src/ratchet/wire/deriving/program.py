@@ -112,12 +112,15 @@ def _answer_file(recording: Recording) -> tuple[str, Any] | None:
     written = [write.path for write in writes if write.how != "deleted"]
     if len(written) != 1:
         return None
+    path = Path(recording.root, written[0])
+    try:
+        answer = "" if recording.simulated and not path.exists() else result_in(path)
+    except InputError:
+        return None
+    if "\0" in as_text(answer):  # a database
+        return None
     if recording.simulated:
         return f"file:{written[0]}", ""
-    try:
-        answer = result_in(Path(recording.root, written[0]))
-    except InputError:  # no answer, such as a database
-        return None
     holds = not recording.stdout.strip() or says_answer(answer, recording)
     return (f"file:{written[0]}", answer) if answer and holds else None
 

@@ -19,7 +19,7 @@ from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
 from ratchet.source.secret_files import is_secret
 from ratchet.source.tree import SourceTree, imports_of
-from ratchet.wire.recording.environment import PROVIDERS
+from ratchet.wire.recording.environment import PROVIDERS, RunEnvironment
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.outside import Outside
@@ -34,9 +34,11 @@ MAX_BYTES = 1_000_000
 _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:md|rst|txt)", re.I)
 """Names of files that list the variables to set."""
 _NAME = re.compile(r"(?:^\s*|\bexport\s+)([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
+_OFF = re.compile(r"^\s*#+\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
+_INVALID = re.compile(r"validation errors? for (\w+)")
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _NO_FILE = re.compile(
@@ -143,14 +145,20 @@ class Sources:
         ]
 
     @cached_property
-    def examples(self) -> dict[str, str]:
-        """Names that the project's example of `.env` or its README sets, with the file's name."""
+    def _example_texts(self) -> dict[str, str]:
+        """The project's examples of `.env` and its README, by name."""
+        files = [file for file in self._root.iterdir() if _EXAMPLE.fullmatch(file.name)]
         return {
-            name: file.name
-            for file in sorted(self._root.iterdir(), reverse=True)
-            if _EXAMPLE.fullmatch(file.name) and file.is_file()
-            for name in _NAME.findall(file.read_text(errors="replace"))
+            file.name: file.read_text(errors="replace")
+            for file in sorted(files, reverse=True)
+            if file.is_file()
         }
+
+    @cached_property
+    def examples(self) -> dict[str, str]:
+        """Names that these files set, with the file's name."""
+        texts = self._example_texts.items()
+        return {name: file for file, text in texts for name in _NAME.findall(text)}
 
     def secret_files(self) -> dict[str, str]:
         """Files with credentials that the source names but that do not exist, each with a place."""
@@ -171,8 +179,10 @@ class Sources:
         return "\n".join([*read, *(text for _, text in self._javascript)])
 
     def keys(self) -> set[str]:
-        """Names of variables that hold API keys."""
-        return {name for name in {*self.variables(), *self.examples} if _KEY.search(name)}
+        """Names of variables that hold API keys, but for those that an example comments out."""
+        texts = self._example_texts.values()
+        optional = {n for text in texts for n in {*_OFF.findall(text)} - {*_NAME.findall(text)}}
+        return {n for n in {*self.variables(), *self.examples} - optional if _KEY.search(n)}
 
     def node_packages(self) -> list[str]:
         """Dependencies of `package.json` that are not installed."""
@@ -196,8 +206,7 @@ def missing(
     calls: Sequence[WatchedCall],
     *,
     root: Path,
-    environ: Mapping[str, str],
-    dotenv: Mapping[str, str],
+    around: RunEnvironment,
     output: str,
     went_well: bool,
     simulated: bool,
@@ -211,16 +220,15 @@ def missing(
         did: What the run did beyond its own process.
         calls: The model calls.
         root: The repository's folder.
-        environ: The owner's environment.
-        dotenv: Variables of the project's `.env`.
+        around: The command's environment.
         output: What the program printed at its end.
         went_well: Whether it ended as a program that lacks nothing does.
         simulated: Whether the simulated model answered the model calls.
     """
     lacking = [
-        *_variables(sources, journals, {**dotenv, **environ}, output, went_well=went_well),
-        *_modules(sources, journals, root, environ, output),
-        *_programs(argv, journals, root, environ),
+        *_variables(sources, journals, around, output, went_well=went_well),
+        *_modules(sources, journals, root, around.owner, output),
+        *_programs(argv, journals, root, around.owner),
         *_files(sources, journals, output),
         *_hosts(journals, did, output, but=_PROVIDER_HOSTS if simulated else ()),
         *([] if simulated else _refusals(calls)),
@@ -231,7 +239,7 @@ def missing(
 def _variables(
     sources: Sources,
     journals: Journals,
-    environ: Mapping[str, str],
+    around: RunEnvironment,
     output: str,
     *,
     went_well: bool,
@@ -251,7 +259,9 @@ def _variables(
         # Of Python the source tells more: whether a default is stated.
         if file and not file.endswith(".py") and is_secret_name(name):
             reasons.setdefault(name, f"{file} reads it.")
-    if "pydantic_settings" in sources.modules():
+    invalid = _INVALID.findall(output)  # a library's own model is no settings
+    own = any(re.search(rf"\bclass {name}\b", sources.text()) for name in invalid)
+    if own and "pydantic_settings" in sources.modules():
         for field in _REQUIRED.findall(output):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
             reasons[name or field.upper()] = "The program's settings require it."
@@ -265,9 +275,11 @@ def _variables(
         elif _KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
-        if not environ.get(name) and name not in present:
+        in_file = bool(around.dotenv.get(name))
+        if not around.owner.get(name) and name not in present and (name in absent or not in_file):
             value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
             fix = f"Set it in the environment or in .env{value}."
+            fix = "The command does not load .env: set it in the environment." if in_file else fix
             yield Missing(kind="variable", name=name, why=why, fix=fix)
 
 
@@ -287,10 +299,8 @@ def _modules(
         path = ends[-1]["path"] if ends else []
         absent = _absent(started[-1]["executable"], path, sorted(wanted), root, environ)
         python = started[-1]["executable"]
-        for name, why in {
-            **crashed,
-            **{name: f"{wanted[name]} imports it." for name in absent},
-        }.items():
+        reasons = crashed | {name: f"{wanted[name]} imports it." for name in absent}
+        for name, why in reasons.items():
             yield Missing(kind="module", name=name, why=why, fix=_install(root, python))
     lacking = [*_NODE_MODULE.findall(output)]
     for name in dict.fromkeys([*lacking, *(sources.node_packages() if lacking else [])]):
@@ -307,12 +317,7 @@ def _absent(
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
     try:
         answer = subprocess.run(
-            command,
-            cwd=root,
-            env=dict(environ),
-            capture_output=True,
-            timeout=ASK_TIMEOUT_S,
-            check=True,
+            command, cwd=root, env=environ, capture_output=True, timeout=ASK_TIMEOUT_S, check=True
         )
         return [str(name) for name in json.loads(answer.stdout)]
     except (OSError, ValueError, subprocess.SubprocessError):

@@ -85,10 +85,8 @@ def api_of(dialect: str) -> ModelApi | None:
 
 def texts_of_request(request: Any) -> tuple[ModelText, ...]:
     """Every text in a system, developer or user message, whatever the dialect."""
-    body = mapping(request)
-    return tuple(
-        ModelText(role=role, text=text) for role, text in _request_texts(body) if text.strip()
-    )
+    sent = _request_texts(mapping(request))
+    return tuple(ModelText(role=role, text=text) for role, text in sent if text.strip())
 
 
 _ROLES = {"developer": "system", "human": "user", "ai": "assistant", "model": "assistant"}
@@ -109,8 +107,9 @@ def _request_texts(body: Body) -> Iterator[tuple[str, str]]:
                 continue
             role = str(message.get("role") or ("tool" if "output" in message else "user")).lower()
             content = message.get("content", message.get("parts", message.get("output")))
-            for text in texts_of(content):
-                yield _ROLES.get(role, role), text
+            for part in content if isinstance(content, list) else [content]:
+                for text in texts_of(part):
+                    yield "tool" if _is_tool_result(part) else _ROLES.get(role, role), text
     for key in ("prompt", "inputs", "message", "inputText"):
         for text in texts_of(body.get(key)):
             yield "user", text
@@ -129,6 +128,12 @@ def texts_of(content: Any) -> list[str]:
     return []
 
 
+def _is_tool_result(part: Any) -> bool:
+    """Whether a part of a user's message is what a tool returned."""
+    part = mapping(part)
+    return part.get("type") == "tool_result" or "toolResult" in part or "functionResponse" in part
+
+
 def called_tools(request: Body) -> list[str]:
     """Names of the tools called since the user's last message."""
     called: list[str] = []
@@ -137,12 +142,7 @@ def called_tools(request: Body) -> list[str]:
         for message in value if isinstance(value, list) else []:
             message = mapping(message)
             content = message.get("content", message.get("parts"))
-            results = isinstance(content, list) and any(
-                mapping(part).get("type") == "tool_result"
-                or "toolResult" in mapping(part)
-                or "functionResponse" in mapping(part)
-                for part in content
-            )
+            results = isinstance(content, list) and any(map(_is_tool_result, content))
             if message.get("role") == "user" and not results:
                 called = []
             called += [call["name"] for call in _said(message)[1]]

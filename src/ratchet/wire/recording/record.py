@@ -65,6 +65,7 @@ def record(
     simulated: bool,
     say: Callable[[str], None],
     timeout_s: float,
+    hosts: Sequence[tuple[str, int]] = (),
 ) -> Recording:
     """Run the owner's own command once, and watch it.
 
@@ -74,6 +75,7 @@ def record(
         simulated: Whether the simulated model answers instead of the real one.
         say: Told what is waited for.
         timeout_s: Seconds that the command, or the service's answer, may take.
+        hosts: What a contained run may reach besides the simulated model.
     """
     began = time.perf_counter()
     root = root.resolve()
@@ -88,7 +90,7 @@ def record(
             around = RunEnvironment(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
             port = urlsplit(relay.url).port or 0
-            watch, uncontained = _watch(root, folder, port, simulated=simulated)
+            watch, uncontained = _watch(root, folder, [("127.0.0.1", port), *hosts], simulated)
             stage = Stage(
                 root=root,
                 folder=folder,
@@ -131,8 +133,7 @@ def record(
             did,
             calls,
             root=root,
-            environ=around.owner,
-            dotenv=around.dotenv,
+            around=around,
             output=stderr + ended.stdout[-STDERR_TAIL:] + ended.response[-STDERR_TAIL:],
             went_well=ended.went_well,
             simulated=simulated,
@@ -163,9 +164,9 @@ def record(
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
-        model_keys=_model_keys(exchanges, placeholders),
+        model_keys=(keys := _model_keys(exchanges, placeholders)),
         notes=(
-            *_notes(argv, journals, ended, calls, placeholders),
+            *_notes(argv, journals, ended, calls, placeholders, around.dotenv, keys),
             *([] if calls else [_no_call(root, did, lacking)]),
             *uncontained,
         ),
@@ -173,13 +174,13 @@ def record(
 
 
 def _watch(
-    root: Path, folder: Path, port: int, *, simulated: bool
+    root: Path, folder: Path, hosts: Sequence[tuple[str, int]], simulated: bool
 ) -> tuple[Watch | ContainedWatch, Sequence[str]]:
     """What starts the command: contained with a simulated model; else a note why not."""
     if not simulated:
         return Watch(), ()
     try:
-        return ContainedWatch(root, hosts=[("127.0.0.1", port)], writable=[folder]), ()
+        return ContainedWatch(root, hosts=hosts, writable=[folder]), ()
     except SandboxUnavailable as error:
         return Watch(), (f"The command ran uncontained, and acted for real. {error}",)
 
@@ -253,6 +254,8 @@ def _notes(
     ended: Ended,
     calls: Sequence[WatchedCall],
     placeholders: Mapping[str, str],
+    dotenv: Mapping[str, str],
+    keys: Sequence[str],
 ) -> Iterator[str]:
     """Sentences about what could not be observed."""
     if ended.blind:
@@ -266,7 +269,7 @@ def _notes(
             "This interpreter does not load modules from PYTHONPATH (for instance because of the "
             "options -I, -E or -S), so no functions were seen: the command is the entry."
         )
-    unseen = [call for call in calls if not call.stack]
+    unseen = [call for call in calls if not (call.stack or (python and call.by_hook))]
     if unseen and not (python and not journals.of("start")):
         yield (
             f"Of {counted(len(calls), 'model call')}, {len(unseen)} came from a program whose"
@@ -277,9 +280,10 @@ def _notes(
             "Its error says that it needs a terminal, which rollouts do not have: give its input "
             "with --stdin, or as an argument with its option for non-interactive use."
         )
-    if placeholders:
-        names = ", ".join(placeholders)
-        yield f"Unset keys were given placeholders, for the simulated model: {names}."
+    if unset := [name for name in placeholders if not dotenv.get(name)]:
+        yield f"Unset keys were given placeholders, for the simulated model: {', '.join(unset)}."
+    if unread := [name for name in keys if dotenv.get(name)]:
+        yield f".env sets {', '.join(unread)}, but is not loaded: set it in the environment."
 
 
 def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
@@ -303,7 +307,9 @@ def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str])
     text = sources.text().lower()
     # Frameworks that name no provider call OpenAI.
     providers = {name for name in PROVIDER_KEYS if name.partition("_")[0].lower() in text}
-    environ = {**read_dotenv(root), **os.environ, **variables}
+    # Nothing says that the program loads .env. A key of another kind might have to be valid.
+    kept = {name: text for name, text in read_dotenv(root).items() if name not in PROVIDER_KEYS}
+    environ = {**kept, **os.environ, **variables}
     wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
     needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
     values = {

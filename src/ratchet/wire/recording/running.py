@@ -64,7 +64,7 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
     def still_runs(seconds: float) -> None:
         calls = counted(stage.model_calls(), "model call")
-        stage.say(f"{shlex.join(run.argv)} is still running after {seconds:.0f} s and {calls}.")
+        stage.say(f"The command is still running after {seconds:.0f} s and {calls}.")
 
     try:
         code = process.wait(stage.timeout_s, still_runs)
@@ -89,7 +89,7 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
     process = stage.start(run.serve, None)
     answered, problem = Ended(), ""
     try:
-        stage.say(f"Started {shlex.join(run.serve)}; waiting for {run.url}.")
+        stage.say(f"Started the service; waiting for {run.url}.")
         wait_until(
             lambda: process.code is not None or process.reachable(run.url),
             stage.timeout_s,
