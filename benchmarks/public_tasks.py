@@ -12,9 +12,8 @@ seen by no system, and scored by one scorer outside of all (benchmarks/parts/pub
 A run takes minutes to an hour, so each goes into a journal when it ends, and the next start goes on
 from there: first the source, then ours, then the peers, dataset by dataset. Run alone on the
 machine. With --served, the models of these names answer elsewhere, on a GPU for instance, and
-several of these commands may run at once. Without --data
-nothing is run. The last line of stdout is one JSON object of all that the journal has for these
-calls and models:
+several of these commands may run at once. Without --data nothing is run. The last line of stdout is
+one JSON object of all that the journal has for these calls and models:
 
 - source, score: task → mean and its bootstrap interval; task → system → the same
 - gain: task → system → mean of the paired difference to the source, and its interval
@@ -388,7 +387,9 @@ def main() -> None:
         print("Public tasks need their data: --data FOLDER. Nothing was run.", file=sys.stderr)
         print(json.dumps({"source": {}, "score": {}, "runs": 0, "quick": given.quick}))
         return
-    elsewhere = dict(served_at.split("=", 1) for served_at in given.served)
+    elsewhere = {name: url for name, _, url in (at.partition("=") for at in given.served)}
+    if not all(elsewhere.values()) or not {*elsewhere} <= {given.model, given.small}:
+        parser.error(f"--served takes NAME=URL, of {given.model} or {given.small}.")
     systems, datasets = given.only.split(","), given.tasks.split(",")
     if unknown := [*({*systems} - {*SYSTEMS}), *({*datasets} - {*DATASETS})]:
         parser.error(f"There is no {', '.join(unknown)}.")

@@ -227,17 +227,16 @@ class FewShot:
         sizes = [s for s in (4, 8, 2, 1, 6, 3) if s <= self._most] or [self._most]
         sizes = [s for s in sizes if s <= len(demos)] or [len(demos)]
         sets: list[list[Demonstration]] = []
-        seen: list[set[str]] = []
         for number in range(4 * self._sets):
             size = sizes[number % len(sizes)]
-            # Where not all examples fit, each gets its share.
-            shown = [d.within(room // size) for d in demos]
+            # What fits alone is whole; of a longer one its share is shown.
+            shown = [d if d.tokens <= room else d.within(room // size) for d in demos]
             tokens = [d.tokens if d else room + 1 for d in shown]
             first = number < len(sizes)
             rng = None if first else lab.rng
             chosen = covering(similar, weights, tokens, count=size, room=room, rng=rng, pool=0.4)
-            if chosen and {demos[n].task_id for n in chosen} not in seen:
-                seen.append({demos[n].task_id for n in chosen})
+            ids = {demos[n].task_id for n in chosen}
+            if chosen and ids not in [{d.task_id for d in earlier} for earlier in sets]:
                 # The most relevant example comes last, next to the task.
                 sets.append([d for n in reversed(chosen) if (d := shown[n])])
             if len(sets) == self._sets:

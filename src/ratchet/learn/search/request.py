@@ -124,7 +124,7 @@ def plain_request_text(facts: RequestFacts) -> str:
             lines.append(f"Answer of the model: {facts.short(text_of(output), room // 2)}")
         if task.expected is not None:
             lines.append(f"Right answer: {facts.short(text_of(task.expected), room // 2)}")
-        elif rollout.said:
+        if rollout.said and (output is None or task.expected is None):
             lines.append(f"What is wrong: {facts.short(rollout.said, room)}")
         blocks.append("\n".join(lines))
     return PROMPTS.fill(

@@ -138,6 +138,7 @@ def record(
             went_well=ended.went_well,
             simulated=simulated,
         )
+    keys = _model_keys(exchanges, placeholders)
     return Recording(
         run=run,
         root=str(root),
@@ -164,7 +165,7 @@ def record(
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
-        model_keys=(keys := _model_keys(exchanges, placeholders)),
+        model_keys=keys,
         notes=(
             *_notes(argv, journals, ended, calls, placeholders, around.dotenv, keys),
             *([] if calls else [_no_call(root, did, lacking)]),
