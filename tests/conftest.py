@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import ssl
+import sys
 import tempfile
 import uuid
 import warnings
@@ -102,6 +103,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def forget_loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test loads from its folders is gone after it: the next one's `agent` is another."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    if loaded := set(sys.modules) - modules:
+        folders = str(tmp_path_factory.getbasetemp())
+        for name in loaded:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(folders):
+                del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,9 +64,7 @@ TOOLS = [rank, score]
 
 
 @pytest.fixture
-def imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[str], ModuleType]]:
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Import a module of that source, and adopt what it marks."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -77,9 +74,7 @@ def imported(
         bind_marked_functions(tmp_path)
         return module
 
-    yield make
-    for name in [name for name in sys.modules if name.startswith("marked_")]:
-        del sys.modules[name]
+    return make
 
 
 def inside(name: str, source: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,14 +21,9 @@ QUEUE = "agent"
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """What a test loads is gone after it."""
-    path, modules = list(sys.path), set(sys.modules)
+    """What a test declares is gone after it."""
     bind.forget()
     yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if name.startswith("agent_"):
-            del sys.modules[name]
     bind.forget()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,16 +29,11 @@ def test_modules_imported_after_the_agent_do_not_change_its_build(tmp_path: Path
     (tmp_path / "fleet_agent_of_a_build.py").write_text("def answer(x):\n    return x\n")
     (tmp_path / "fleet_evaluators_of_a_build.py").write_text("")
     spec = AgentSpec(entry="fleet_agent_of_a_build:answer", root=str(tmp_path))
-    try:
-        agent = load_agent(spec)
-        before, source = AgentBuild.of(agent), agent.source_version()
-        assert before.source == source
-        __import__("fleet_evaluators_of_a_build")
-        assert AgentBuild.of(agent) == before
-        assert agent.source_version() != source
-        (tmp_path / "fleet_agent_of_a_build.py").write_text("def answer(x):\n    return 1\n")
-        assert AgentBuild.of(agent) != before
-    finally:
-        for name in ("fleet_agent_of_a_build", "fleet_evaluators_of_a_build"):
-            sys.modules.pop(name, None)
-        sys.path.remove(str(tmp_path))
+    agent = load_agent(spec)
+    before, source = AgentBuild.of(agent), agent.source_version()
+    assert before.source == source
+    __import__("fleet_evaluators_of_a_build")
+    assert AgentBuild.of(agent) == before
+    assert agent.source_version() != source
+    (tmp_path / "fleet_agent_of_a_build.py").write_text("def answer(x):\n    return 1\n")
+    assert AgentBuild.of(agent) != before

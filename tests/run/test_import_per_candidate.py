@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +75,10 @@ SOURCE = texts("Think {first}.")
 
 
 @pytest.fixture
-def agent(write_agent: WriteAgent) -> Iterator[AgentSpec]:
+def agent(write_agent: WriteAgent) -> AgentSpec:
     spec = write_agent(SYNC)
     write_wording(spec)
-    yield spec
-    sys.modules.pop("wording", None)
+    return spec
 
 
 def write_wording(spec: AgentSpec) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -245,7 +244,6 @@ def guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(tmp_path)
     forget()
     yield importlib.import_module("guessing_agent").guesses
-    sys.modules.pop("guessing_agent")
     forget()
 
 
