@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from ratchet.curate.split import split_tasks
@@ -34,6 +35,26 @@ def test_a_group_is_in_one_split_and_each_split_has_one() -> None:
     of_user = {(task.metadata["user"], dataset.splits[task.id]) for task in tasks}
     assert len(of_user) == 4
     assert set(dataset.splits.values()) == {"train", "val", "test"}
+
+
+def test_tasks_written_after_the_first_was_evaluated_fill_each_split_with_answered_ones() -> None:
+    for start in range(0, 1000, 10):
+        starter, *new = made(11, start)
+        new = [msgspec.structs.replace(task, expected="4") for task in new]
+        dataset = usual_split(
+            [starter, *new], name="d", enough=365, roles={starter.id: "test"}, near_duplicates=False
+        )
+        assert dataset.splits[starter.id] == "test"
+        of_new = Counter(dataset.splits[task.id] for task in new)
+        assert of_new == {"test": 5, "train": 4, "val": 1}
+
+
+def test_a_task_without_an_answer_takes_no_answered_task_s_place() -> None:
+    for start in range(0, 1000, 10):
+        answered = [msgspec.structs.replace(task, expected="4") for task in made(3, start)]
+        unanswered = made(7, start + 3)
+        dataset = usual_split([*unanswered, *answered], name="d", enough=9, near_duplicates=False)
+        assert {dataset.splits[task.id] for task in answered} == {"train", "val", "test"}
 
 
 def test_fewer_groups_than_splits_are_too_few() -> None:

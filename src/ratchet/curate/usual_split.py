@@ -63,49 +63,76 @@ def usual_split(
             hint="Add tasks. Nearly identical tasks form one group; see near_duplicates and"
             " group_by under [tasks].",
         )
-    if roles:
-        splits, reason = _with_roles(members, roles, enough, len(tasks))
-    elif LARGE_FILE_SHARES["test"] * len(tasks) < TEST_TASKS:
-        splits, reason = _of_few(members, len(tasks))
+    used = _of_used(members, roles or {})
+    few = LARGE_FILE_SHARES["test"] * len(tasks) < TEST_TASKS
+    if few and set(used.values()) <= {"test"}:  # nothing has learned from them yet
+        splits, reason = _of_few(members, used, len(tasks))
+    elif roles:
+        splits, reason = _with_roles(members, roles, used, enough, len(tasks))
     else:
         splits, reason = {group: split_of(group, LARGE_FILE_SHARES) for group in members}, ""
     by_task = {id: (roles or {}).get(id) or splits[group] for id, group in group_of.items()}
     return Dataset(name=name, tasks=tuple(tasks), splits=by_task, reason=reason)
 
 
-def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes, Split], str]:
-    """Splits with exact shares, by group; each split gets at least one group."""
-    test = max(LARGE_FILE_SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
-    edges = {"test": test * count, "train": (test + LARGE_FILE_SHARES["train"]) * count}
-    groups = sorted(members, key=point_of)
-    splits: dict[bytes, Split] = {}
-    placed = 0
-    for position, group in enumerate(groups):
-        left = len(groups) - position
-        missing = [split for split in SPLITS if split not in splits.values()]
-        middle = placed + len(members[group]) / 2
-        wanted: Split = (
-            "test" if middle < edges["test"] else "train" if middle < edges["train"] else "val"
-        )
-        splits[group] = missing[0] if left <= len(missing) and wanted not in missing else wanted
-        placed += len(members[group])
-    return splits, (
-        "Half of a small file is for test, because a proof needs test tasks."
-        if test == TEST_OF_FEW
-        else "More of a small file is for test, because a proof needs test tasks."
-    )
-
-
-def _with_roles(
-    members: Mapping[bytes, list[Task]], roles: Mapping[str, Split], enough: int, count: int
-) -> tuple[dict[bytes, Split], str]:
-    """Splits by group: of tasks with roles, and of new tasks."""
+def _of_used(members: Mapping[bytes, list[Task]], roles: Mapping[str, Split]) -> dict[bytes, Split]:
+    """Splits of the groups that have tasks with roles."""
     splits: dict[bytes, Split] = {}
     for group, tasks in members.items():
         group_roles = [roles[task.id] for task in tasks if task.id in roles]
         if group_roles:
             # What resembles a task that learning has used says as little about a candidate.
             splits[group] = next((role for role in group_roles if role != "test"), "test")
+    return splits
+
+
+def _of_few(
+    members: Mapping[bytes, list[Task]], used: Mapping[bytes, Split], count: int
+) -> tuple[dict[bytes, Split], str]:
+    """Splits with exact shares, by group; each split gets at least one group.
+
+    Tasks with an expected answer are split among themselves first, since an evaluator may need it.
+
+    Args:
+        members: Tasks by group.
+        used: The groups that are test tasks already.
+        count: Number of tasks.
+    """
+    share = max(LARGE_FILE_SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
+    splits = dict(used)
+    groups = sorted(set(members) - set(used), key=point_of)
+    has_answer = {
+        group: any(task.expected is not None for task in tasks) for group, tasks in members.items()
+    }
+    for answered in (True, False):
+        own = [group for group in groups if has_answer[group] == answered]
+        placed = sum(len(members[group]) for group in used if has_answer[group] == answered)
+        total = placed + sum(len(members[group]) for group in own)
+        test = max(placed, share * total)
+        train = test + (total - test) * LARGE_FILE_SHARES["train"] / (1 - share)
+        for position, group in enumerate(own):
+            left = len(own) - position
+            missing = [split for split in SPLITS if split not in splits.values()]
+            middle = placed + len(members[group]) / 2
+            wanted: Split = "test" if middle < test else "train" if middle < train else "val"
+            splits[group] = missing[0] if left <= len(missing) and wanted not in missing else wanted
+            placed += len(members[group])
+    return splits, (
+        "Half of a small file is for test, because a proof needs test tasks."
+        if share == TEST_OF_FEW
+        else "More of a small file is for test, because a proof needs test tasks."
+    )
+
+
+def _with_roles(
+    members: Mapping[bytes, list[Task]],
+    roles: Mapping[str, Split],
+    used: Mapping[bytes, Split],
+    enough: int,
+    count: int,
+) -> tuple[dict[bytes, Split], str]:
+    """Splits by group: of tasks with roles, and of new tasks."""
+    splits = dict(used)
     test = sum(
         (roles.get(task.id) or splits[group]) == "test"
         for group in splits
