@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from ratchet.learn.algorithm import NOTHING_TO_LEARN, Finding, require_tasks
 from ratchet.learn.arms import ARMS, TRAINED, Arm
 from ratchet.learn.attribution import blame
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import too_few_rollouts
 from ratchet.learn.budget_scheduler import (
     SOLVED,
     ArmRecord,
@@ -167,10 +167,9 @@ class Auto:
         remaining = left - survey - compared - reserve
         if remaining < MIN_LAST_SLICE_ROLLOUTS:
             needed = left - remaining + MIN_LAST_SLICE_ROLLOUTS
-            raise BudgetExhausted(
+            raise too_few_rollouts(
                 f"The budget of {lab.budget.rollouts} rollouts does not cover a survey of the"
                 f" agent and one candidate: {needed} are needed.",
-                hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
             )
         slices = min(max(self._slices, arms), max(1, remaining // MIN_SLICE_ROLLOUTS))
         return BudgetSlices(survey, compared, reserve=reserve, slices=slices)

@@ -15,6 +15,15 @@ from ratchet.types import BudgetExhausted, ConfigError, Cost, dollars_text
 __all__ = ["Budget", "BudgetExhausted", "BudgetLedger", "Spent"]
 
 
+def too_few_rollouts(message: str) -> BudgetExhausted:
+    """The error of a budget in which an algorithm cannot begin, before anything is spent."""
+    return BudgetExhausted(
+        message,
+        hint="Raise --rollouts, or rollouts under [improve.budget]; a few hundred are typical. With"
+        " fewer tasks, fewer are needed.",
+    )
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits; None means unlimited."""
 

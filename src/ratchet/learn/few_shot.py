@@ -19,7 +19,7 @@ from typing import Any
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.attribution import sent_prompt, step_of, uses
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import BudgetExhausted, too_few_rollouts
 from ratchet.learn.demonstrations import (
     CHARACTERS_A_TOKEN,
     Demonstration,
@@ -112,10 +112,9 @@ class FewShot:
         left = _left(lab)
         fewest = 2 * min(len(lab.train), MIN_TASKS) + 2 * min(len(lab.val), MIN_TASKS)
         if left < fewest:
-            raise BudgetExhausted(
+            raise too_few_rollouts(
                 f"The budget does not cover one set of demonstrations: at least {fewest} rollouts "
                 f"are needed, and {left} are left.",
-                hint="Raise rollouts under [improve.budget]; a hundred or more are typical.",
             )
         train = lab.shuffled("few_shot/train", lab.train)
         val = lab.shuffled("few_shot/val", lab.val)

@@ -19,7 +19,7 @@ import msgspec
 
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.bridge import Bridge
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import BudgetExhausted, too_few_rollouts
 from ratchet.learn.lab import Lab
 from ratchet.learn.search.placeholders import mended
 from ratchet.learn.work import Evaluation, Proposal, mean, scores_of, texts_of
@@ -457,11 +457,10 @@ def _check_budget(lab: Lab, minibatch: int) -> None:
     needed = 2 * len(lab.val) + 2 * minibatch
     left = None if lab.budget.rollouts is None else lab.budget.rollouts - lab.spent.rollouts
     if left is not None and left < needed:
-        raise BudgetExhausted(
+        raise too_few_rollouts(
             f"The budget of {left} rollouts does not cover one round of gepa: {needed}, for the"
             f" baseline and one candidate on {counted(len(lab.val), 'val task')} and"
             f" {counted(minibatch, 'train task')}.",
-            hint="Raise rollouts under [improve.budget], or use fewer val tasks.",
         )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import BudgetExhausted, too_few_rollouts
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.race import RaceResult as Chosen
@@ -389,8 +389,7 @@ def _affordable(lab: Lab, reserve: int) -> int:
 
 
 def _too_small(lab: Lab, reserve: int) -> BudgetExhausted:
-    return BudgetExhausted(
+    return too_few_rollouts(
         f"The budget does not cover one trial: {counted(len(lab.train), 'rollout')} on train, and"
         f" {len(lab.val) + reserve} on val for the baseline and the finalists.",
-        hint="Raise rollouts (or dollars) under [improve.budget], or use fewer tasks.",
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.learn.algorithm import Finding, require_tasks
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import too_few_rollouts
 from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
 from ratchet.learn.search.coaching import Coaching, RewriteSettings
@@ -159,11 +159,10 @@ def check_budget(lab: Lab) -> None:
     """
     fewest, left = least(len(lab.train), len(lab.val)), rollouts_left(lab)
     if left < fewest:
-        raise BudgetExhausted(
+        raise too_few_rollouts(
             f"The budget does not cover one candidate: at least {fewest} rollouts are needed (the "
             "source and one candidate on a few train tasks, both on a few val tasks), and "
             f"{int(left)} are left.",
-            hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
         )
 
 

@@ -22,7 +22,7 @@ from statistics import fmean
 import msgspec
 
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import too_few_rollouts
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import SCORE_TOLERANCE, RaceEntry
 from ratchet.learn.shorten.losses import Chance, no_worse
@@ -81,10 +81,9 @@ class Shorten:
         require_tasks(lab)
         fewest = 2 * min(len(lab.train), MIN_TASKS) + 2 * min(len(lab.val), MIN_TASKS)
         if rollouts_left(lab) < fewest:
-            raise BudgetExhausted(
+            raise too_few_rollouts(
                 f"The budget does not cover one shorter prompt: at least {fewest} rollouts are "
                 f"needed, and {rollouts_left(lab)} are left.",
-                hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
             )
         search = _Search(lab)
         if not await search.run_source():
