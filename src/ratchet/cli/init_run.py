@@ -57,7 +57,7 @@ from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
-from ratchet.wire.recording.record import record
+from ratchet.wire.recording.record import LAST_OUTPUT, record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 TIMEOUT_RATIO = 3
@@ -477,7 +477,7 @@ def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
     )
     notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
-    last_output = f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""
+    last_output = f"\nIts last output:\n{tail.strip()[-LAST_OUTPUT:]}" if tail else ""
     if recording.failed:
         raise AgentError(
             f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()

@@ -102,7 +102,23 @@ def test_all_that_lacks_is_named_at_once_when_the_first_ends_the_program(
     assert lacking["variable", "MODEL_NAME"].why.startswith("support/model.py:")
     assert lacking["module", "a_vector_store"].why == "support/tools.py:8 imports it."
     install = f"Run: {sys.executable} -m pip install -r requirements.txt"
-    assert lacking["module", "a_vector_store"].fix == install
+    assert lacking["module", "a_vector_store"].fix.startswith(f"{install} (requirements.txt does")
+    library = lacking["module", "a_model_library"]
+    assert library.why.endswith("imports it in a function or branch.")
+    assert library.fix == install
+
+
+def test_an_exception_that_later_output_hides_is_told(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import atexit, sys
+        atexit.register(lambda: sys.stderr.write("telemetry: not sent\\n" * 200))
+        raise ValueError("no city is known")
+        """,
+    )
+    notes = recorded(root, "main.py").notes
+    assert "It ended with ValueError: no city is known" in notes
 
 
 def test_settings_that_pydantic_requires_are_named_as_the_example_names_them(

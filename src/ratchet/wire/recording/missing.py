@@ -46,6 +46,13 @@ _NO_FILE = re.compile(
 )
 """The messages of Node.js and Go for a file that does not exist."""
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
+_INSTALLING = {
+    "uv.lock": "uv sync",
+    "poetry.lock": "poetry install",
+    "requirements.txt": "{python} -m pip install -r requirements.txt",
+    "pyproject.toml": "{python} -m pip install -e .",
+    "setup.py": "{python} -m pip install -e .",
+}
 _WHICH = """
 import sys, json
 from importlib.util import find_spec
@@ -98,22 +105,27 @@ class Sources:
         return sorted(visited)
 
     def modules(self) -> dict[str, str]:
-        """Names of packages that must be installed, each with a place that imports it."""
-        places: dict[str, str] = {}
+        """Names of packages that are imported, each with a sentence on where."""
+        certain: dict[str, str] = {}
+        possible: dict[str, str] = {}
         for file in self.files:
             module = self._tree.read(file)
             if module is None:
                 continue
             optional = set(_optional(module.tree))
+            later = set(_later(module.tree))
             for imported in imports_of(module):
                 name = imported.module.partition(".")[0]
                 beside = file.with_name(f"{name}.py").exists() or file.with_name(name).is_dir()
                 own = self._tree.find(name) or self._tree.is_folder(name) or beside
                 if name and not own and imported.line not in optional:
-                    places.setdefault(name, self._place(file, imported.line))
-        return {
-            name: place for name, place in places.items() if name not in sys.stdlib_module_names
-        }
+                    at = f"{self._place(file, imported.line)} imports it"
+                    if imported.line in later:
+                        possible.setdefault(name, f"{at} in a function or branch.")
+                    else:
+                        certain.setdefault(name, f"{at}.")
+        places = possible | certain
+        return {name: at for name, at in places.items() if name not in sys.stdlib_module_names}
 
     def variables(self) -> dict[str, tuple[str, bool]]:
         """Names of variables that are read, each with a place and whether the program fails without
@@ -299,9 +311,9 @@ def _modules(
         path = ends[-1]["path"] if ends else []
         absent = _absent(started[-1]["executable"], path, sorted(wanted), root, environ)
         python = started[-1]["executable"]
-        reasons = crashed | {name: f"{wanted[name]} imports it." for name in absent}
+        reasons = {name: wanted[name] for name in absent} | crashed
         for name, why in reasons.items():
-            yield Missing(kind="module", name=name, why=why, fix=_install(root, python))
+            yield Missing(kind="module", name=name, why=why, fix=_install(root, python, name))
     lacking = [*_NODE_MODULE.findall(output)]
     for name in dict.fromkeys([*lacking, *(sources.node_packages() if lacking else [])]):
         why = "package.json requires it, but it is not installed."
@@ -324,15 +336,15 @@ def _absent(
         return []
 
 
-def _install(root: Path, python: str) -> str:
-    if (root / "uv.lock").exists():
-        return "Run: uv sync"
-    if (root / "poetry.lock").exists():
-        return "Run: poetry install"
-    if (root / "requirements.txt").exists():
-        return f"Run: {python} -m pip install -r requirements.txt"
-    if (root / "pyproject.toml").exists() or (root / "setup.py").exists():
-        return f"Run: {python} -m pip install -e ."
+def _install(root: Path, python: str, module: str) -> str:
+    """How to install a module's package; a file that may lack it is said to."""
+    for name, command in _INSTALLING.items():
+        if (root / name).exists():
+            listed = (root / name).read_text(errors="replace").lower().replace("_", "-")
+            fix = f"Run: {command.format(python=python)}"
+            if module.lower().replace("_", "-") in listed:
+                return fix
+            return f"{fix} ({name} does not name it: if it is missing then, install its package)"
     return f"Install the package that provides it, with {python} -m pip."
 
 
@@ -428,6 +440,13 @@ def _optional(tree: ast.Module) -> Iterator[int]:
                 yield from _lines([*node.body, *node.handlers])
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             yield from _lines(node.body)
+
+
+def _later(tree: ast.Module) -> Iterator[int]:
+    """Lines of imports that only some runs reach."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+            yield from _lines([node])
 
 
 def _lines(nodes: Iterable[ast.AST]) -> Iterator[int]:

@@ -45,6 +45,8 @@ from ratchet.wire.recording.simulated_model import SimulatedModel
 from ratchet.worker.environment import PROVIDER_KEYS
 
 STDERR_TAIL = 8_000
+LAST_OUTPUT = 1_500
+"""Characters of the output that a person is shown."""
 STDOUT = 200_000
 
 _WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl|/dev/tty", re.IGNORECASE)
@@ -170,8 +172,17 @@ def record(
             *_notes(argv, journals, ended, calls, placeholders, around.dotenv, keys),
             *([] if calls else [_no_call(root, did, lacking)]),
             *uncontained,
+            *(clean(text) for text in _unseen_crashes(journals, stderr)),
         ),
     )
+
+
+def _unseen_crashes(journals: Journals, stderr: str) -> Iterator[str]:
+    """Exceptions that ended the program where a reader of its last output would not see them."""
+    for event in journals.of("crash"):
+        kind, text = event["errors"][0]["type"], event["errors"][0]["text"]
+        if f"{kind}: " not in stderr[-LAST_OUTPUT:]:
+            yield f"It ended with {kind}: {text}" if text else f"It ended with {kind}."
 
 
 def _watch(

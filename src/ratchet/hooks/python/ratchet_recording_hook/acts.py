@@ -178,6 +178,7 @@ class Acts:
                     errors.append(
                         {
                             "type": type(chain).__name__,
+                            "text": str(chain)[:500],
                             "name": str(getattr(chain, "name", None) or ""),
                             "file": str(getattr(chain, "filename", None) or ""),
                         }
