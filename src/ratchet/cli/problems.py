@@ -379,8 +379,9 @@ def read(
         out.print("The coach has read every failing trace.")
         return
     out.print(
-        f"Read {counted(done.traces, 'failing trace')} in {counted(done.calls, 'call')},"
-        f" {format_dollars(done.cost_usd)}. See the problems: ratchet problems."
+        f"Read {counted(done.traces, 'failing trace')} in {counted(done.calls, 'call')}, for"
+        f" {format_dollars(done.cost_usd) or 'an unknown price'}."
+        " See the problems: ratchet problems."
     )
 
 

@@ -29,12 +29,13 @@ def text_of(value: Any) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text truncated in the middle to the limit."""
-    if len(text) <= limit:
+    """A text truncated in the middle to the limit, not counting the mark that says so."""
+    left_out = len(text) - limit
+    mark = f"\n[... {left_out} characters left out ...]\n"
+    if left_out <= len(mark):  # cut, it would be no shorter
         return text
     head = limit * 2 // 3
-    left_out = len(text) - limit
-    return f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[-(limit - head) :]}"
+    return f"{text[:head]}{mark}{text[-(limit - head) :]}"
 
 
 def steps_of(spans: Sequence[Span], known_texts: set[str]) -> Iterator[str]:

@@ -115,3 +115,8 @@ def test_a_secret_that_was_cut_is_taken_out_as_far_as_it_is_there(text: str) -> 
     assert not {"sk-proj-Ab3dEf", "4111 1111 11", "ann@exam", "hunt"} & set(left.split("…"))
     assert "hunt" not in left
     assert "1111" not in left
+
+
+def test_a_date_before_a_cut_is_no_beginning_of_a_number() -> None:
+    for text in ('{"date":"2024-05-25', "to DTW on 2024-05-20"):
+        assert redactor.text(cut := f"{text}\n[... 44 characters left out ...]") == cut
