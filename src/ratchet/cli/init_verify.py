@@ -19,6 +19,7 @@ import msgspec
 
 from ratchet.bind.recorded_time import without_times
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
+from ratchet.models.simulated import beside
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
@@ -134,8 +135,11 @@ class RecordedAnswers:
         self._relay.__exit__(*error)
 
     def _answer(self, request: RelayedRequest) -> RelayAnswer:
+        path = request.path.partition("?")[0].rstrip("/")
+        if other := beside(path):  # is not recorded, so a simulated one has to do
+            return RelayAnswer(pieces=(json.dumps(other).encode(),))
         if request.method != "POST":
-            return self._about_models(request.path.partition("?")[0].rstrip("/"))
+            return self._about_models(path)
         call = nearest_call(self._calls, body_of(_unchanged(request)))
         return RelayAnswer(
             pieces=(call.answer,), status=call.status, content_type=call.content_type

@@ -67,6 +67,25 @@ def test_tools_schemas_streams_and_embeddings_without_a_key(tmp_path: Path) -> N
     assert any("placeholders" in note for note in recording.notes)
 
 
+def test_an_agent_gets_an_image_a_moderation_and_a_transcription(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import io, openai
+        client = openai.OpenAI()
+        print(client.moderations.create(input="rude?").results[0].flagged)
+        client.responses.create(model="gpt-6-luna", input="Draw a hat.")
+        print(client.images.generate(model="any", prompt="A hat").data[0].url[:14])
+        sound = io.BytesIO(b"RIFF")
+        sound.name = "a.wav"
+        print(client.audio.transcriptions.create(model="any", file=sound).text)
+        """,
+    )
+    recording = recorded(root, "main.py", simulated=True, OPENAI_API_KEY="")
+    answers = ["False", "data:image/png", "Simulated transcription"]
+    assert recording.stdout.splitlines() == answers, recording.stderr_tail
+
+
 @pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
 def test_nothing_is_real_while_the_simulated_model_answers(tmp_path: Path, upstream: str) -> None:
     root = project(

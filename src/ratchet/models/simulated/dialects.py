@@ -292,6 +292,26 @@ def about_models(path: str) -> Any:
     return {"object": "list", "data": [model], "models": [{**model, **ollama, "details": {}}]}
 
 
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwAD"
+    "hgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def beside(path: str) -> Any:
+    """The answer to a request that is not for a model's text: an image of one pixel, a moderation
+    that flags nothing, a transcription; None for any other."""
+    if "/images/" in path:
+        image = {"url": f"data:image/png;base64,{_PIXEL}", "b64_json": _PIXEL}
+        return {"created": 0, "data": [image]}
+    if path.endswith("/moderations"):
+        result = {"flagged": False, "categories": {}, "category_scores": {}}
+        return {"id": "modr-simulated", "model": MODEL, "results": [result]}
+    if path.endswith(("/audio/transcriptions", "/audio/translations")):
+        return {"text": "Simulated transcription"}
+    return None
+
+
 def embeddings(path: str, body: Body) -> Any:
     """Vectors derived from the texts, of the requested length."""
     texts = body.get("input", body.get("prompt", body.get("content", body.get("requests", ""))))

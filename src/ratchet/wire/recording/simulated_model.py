@@ -42,6 +42,8 @@ class SimulatedModel:
         """The answer to a request; None if the request is for another server."""
         body, path = body_of(request), request.path.partition("?")[0]
         host = urlsplit(request.url).netloc
+        if other := simulated.beside(path):
+            return _whole(other)
         if shapes.about_models(path):
             return _whole(simulated.about_models(path))
         if not asks_model(request, body):
