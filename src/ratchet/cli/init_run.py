@@ -519,7 +519,8 @@ def _refused(recording: Recording, allowed: Sequence[str]) -> str:
     """What a contained run asked for in vain and may need, as a sentence; empty if nothing."""
     contacted = [f"{contact.host}:{contact.port}" for contact in recording.contacts]
     hosts = [host for host in contacted if host not in allowed]
-    if recording.missing or not (recording.simulated and hosts):
+    others = any(missing.kind != "host" for missing in recording.missing)
+    if others or not (recording.simulated and hosts):
         return ""
     return (
         f"With --simulated, the run is contained, and could not reach {', '.join(hosts)}. If the "
