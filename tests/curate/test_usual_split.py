@@ -37,16 +37,28 @@ def test_a_group_is_in_one_split_and_each_split_has_one() -> None:
     assert set(dataset.splits.values()) == {"train", "val", "test"}
 
 
-def test_tasks_written_after_the_first_was_evaluated_fill_each_split_with_answered_ones() -> None:
+@pytest.mark.parametrize("role", ["train", "val", "test"])
+def test_tasks_written_after_the_first_was_evaluated_fill_each_split_with_answered_ones(
+    role: Split,
+) -> None:
     for start in range(0, 1000, 10):
         starter, *new = made(11, start)
         new = [msgspec.structs.replace(task, expected="4") for task in new]
         dataset = usual_split(
-            [starter, *new], name="d", enough=365, roles={starter.id: "test"}, near_duplicates=False
+            [starter, *new], name="d", enough=365, roles={starter.id: role}, near_duplicates=False
         )
-        assert dataset.splits[starter.id] == "test"
+        assert dataset.splits[starter.id] == role
         of_new = Counter(dataset.splits[task.id] for task in new)
         assert of_new == {"test": 5, "train": 4, "val": 1}
+
+
+def test_splits_that_an_evaluation_has_used_count_and_the_others_are_filled() -> None:
+    for start in range(0, 1000, 20):
+        tasks = made(20, start)
+        roles: dict[str, Split] = {task.id: "train" for task in tasks[:6]}
+        roles |= {task.id: "test" for task in tasks[6:8]}
+        dataset = usual_split(tasks, name="d", enough=9, roles=roles, near_duplicates=False)
+        assert Counter(dataset.splits.values()) == {"test": 10, "train": 8, "val": 2}
 
 
 def test_a_task_without_an_answer_takes_no_answered_task_s_place() -> None:

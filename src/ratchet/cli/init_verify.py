@@ -136,10 +136,10 @@ class RecordedAnswers:
 
     def _answer(self, request: RelayedRequest) -> RelayAnswer:
         path = request.path.partition("?")[0].rstrip("/")
-        if other := beside(path):  # is not recorded, so a simulated one has to do
-            return RelayAnswer(pieces=(json.dumps(other).encode(),))
         if request.method != "POST":
             return self._about_models(path)
+        if other := beside(path):  # is not recorded, so a simulated one has to do
+            return RelayAnswer(pieces=(json.dumps(other).encode(),))
         call = nearest_call(self._calls, body_of(_unchanged(request)))
         return RelayAnswer(
             pieces=(call.answer,), status=call.status, content_type=call.content_type

@@ -7,6 +7,7 @@ gain is likely to be proved on them. Tasks that were used keep their roles.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ratchet.curate.split import groups_of, point_of, split_of
@@ -65,7 +66,7 @@ def usual_split(
         )
     used = _of_used(members, roles or {})
     few = LARGE_FILE_SHARES["test"] * len(tasks) < TEST_TASKS
-    if few and set(used.values()) <= {"test"}:  # nothing has learned from them yet
+    if few and set(used.values()) != set(SPLITS):  # a first evaluation uses one or two
         splits, reason = _of_few(members, used, len(tasks))
     elif roles:
         splits, reason = _with_roles(members, roles, used, enough, len(tasks))
@@ -95,10 +96,16 @@ def _of_few(
 
     Args:
         members: Tasks by group.
-        used: The groups that are test tasks already.
+        used: Splits of the groups that have one already.
         count: Number of tasks.
     """
     share = max(LARGE_FILE_SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
+    train_share = LARGE_FILE_SHARES["train"]
+    shares: dict[Split, float] = {
+        "test": share,
+        "train": train_share,
+        "val": 1 - share - train_share,
+    }
     splits = dict(used)
     groups = sorted(set(members) - set(used), key=point_of)
     has_answer = {
@@ -106,10 +113,18 @@ def _of_few(
     }
     for answered in (True, False):
         own = [group for group in groups if has_answer[group] == answered]
-        placed = sum(len(members[group]) for group in used if has_answer[group] == answered)
-        total = placed + sum(len(members[group]) for group in own)
-        test = max(placed, share * total)
-        train = test + (total - test) * LARGE_FILE_SHARES["train"] / (1 - share)
+        used_tasks = Counter(
+            used[group] for group in used if has_answer[group] == answered for _ in members[group]
+        )
+        size = sum(len(members[group]) for group in own)
+        total = size + used_tasks.total()
+        lacking = {
+            split: max(0.0, part * total - used_tasks[split]) for split, part in shares.items()
+        }
+        scale = size / (sum(lacking.values()) or 1)
+        test = lacking["test"] * scale
+        train = test + lacking["train"] * scale
+        placed = 0
         for position, group in enumerate(own):
             left = len(own) - position
             missing = [split for split in SPLITS if split not in splits.values()]

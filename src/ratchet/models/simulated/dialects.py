@@ -301,7 +301,7 @@ _PIXEL = (
 def beside(path: str) -> Any:
     """The answer to a request that is not for a model's text: an image of one pixel, a moderation
     that flags nothing, a transcription; None for any other."""
-    if "/images/" in path:
+    if path.endswith(("/images/generations", "/images/edits", "/images/variations")):
         image = {"url": f"data:image/png;base64,{_PIXEL}", "b64_json": _PIXEL}
         return {"created": 0, "data": [image]}
     if path.endswith("/moderations"):

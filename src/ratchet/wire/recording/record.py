@@ -181,7 +181,7 @@ def _unseen_crashes(journals: Journals, stderr: str) -> Iterator[str]:
     """Exceptions that ended the program where a reader of its last output would not see them."""
     for event in journals.of("crash"):
         kind, text = event["errors"][0]["type"], event["errors"][0]["text"]
-        if f"{kind}: " not in stderr[-LAST_OUTPUT:]:
+        if kind not in stderr[-LAST_OUTPUT:]:
             yield f"It ended with {kind}: {text}" if text else f"It ended with {kind}."
 
 

@@ -42,7 +42,7 @@ class SimulatedModel:
         """The answer to a request; None if the request is for another server."""
         body, path = body_of(request), request.path.partition("?")[0]
         host = urlsplit(request.url).netloc
-        if other := simulated.beside(path):
+        if request.method == "POST" and (other := simulated.beside(path)):
             return _whole(other)
         if shapes.about_models(path):
             return _whole(simulated.about_models(path))
