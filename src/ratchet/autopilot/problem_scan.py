@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
+from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -141,12 +142,12 @@ async def _page(
     if (changed.spans, changed.feedback) == (place.spans, place.feedback):
         return None
     backgrounds: dict[str, Background] = {}
-    asked: dict[str, str] = {}
     agents: set[str] = set()
     found: list[Occurrence] = []
     imported = [o.recording.trace.rollout_id for o in changed.traces if o.imported]
     scores_of = store.scores.of(imported) if imported else {}
     ordered = sorted(changed.traces, key=lambda observed: observed.recording.trace.start_ns)
+    asked = _asked_before(store, ordered, changed.talks)
     for observed in ordered:
         trace = observed.recording.trace
         if observed.imported:
@@ -157,9 +158,7 @@ async def _page(
             scores = ()
         occurrences = occurrences_of(
             observed,
-            asked_before=_asked_before(store, observed, asked)
-            if trace.conversation_id in changed.talks
-            else "",
+            asked_before=asked.get(trace.trace_id, ""),
             scores=scores,
             low_score=low_score,
         )
@@ -193,18 +192,27 @@ def _input_text(recording: TraceRecording) -> str:
         return ""
 
 
-def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, str]) -> str:
-    """The previous turn's question, as text; `asked` remembers the last one by conversation."""
-    trace = observed.recording.trace
-    conversation_id = trace.conversation_id
-    if observed.imported:
-        return ""
-    before = asked.get(conversation_id)
-    if before is None:
-        recording = store.recordings.asked_before(conversation_id, trace.start_ns)
-        before = "" if recording is None else _input_text(recording)
-    asked[conversation_id] = _input_text(observed.recording)
-    return before
+def _asked_before(
+    store: Store, ordered: Sequence[ObservedTrace], talks: Set[str]
+) -> dict[str, str]:
+    """The previous turn's question, as text, by the trace of a turn.
+
+    Args:
+        store: The store.
+        ordered: Traces, the earliest first.
+        talks: Conversations that have several traces.
+    """
+    turns: dict[str, list[TraceRecording]] = {}
+    for observed in ordered:
+        conversation_id = observed.recording.trace.conversation_id
+        if conversation_id in talks and not observed.imported:
+            turns.setdefault(conversation_id, []).append(observed.recording)
+    before = store.recordings.turns_before({id: of[0].trace.start_ns for id, of in turns.items()})
+    return {
+        turn.trace.trace_id: _input_text(previous)
+        for id, of in turns.items()
+        for previous, turn in pairwise([before[id], *of] if id in before else of)
+    }
 
 
 def _group(store: Store, agent: str, since: float, now: float) -> tuple[Problem, ...]:

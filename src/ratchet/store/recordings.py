@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, bindparam, func, select, text
 
+from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.recorded_spans import recordings_of
+from ratchet.store.span_rows import LIVE_HEAD
 from ratchet.store.summaries import SummaryKey, among, summaries
 from ratchet.store.tables import feedback, rollouts, spans
 from ratchet.store.texts import spans_of
@@ -29,8 +31,9 @@ from ratchet.types.trace import (
 PAGE = 200
 """Maximum number of traces per page."""
 
-CHANGED_SPANS = 2_000
-"""Spans, and items of feedback, whose traces `changed` reads at a time."""
+CHANGED_SPANS = 200
+"""Spans, and items of feedback, whose traces `changed` reads at a time. With 2,000, a server's scan
+stopped each request in its way for 0.4 s; with 200, for 0.1 s, and the scan takes 1.4 × as long."""
 
 TRACE_SPANS = 2_000
 """Maximum number of spans of a trace that `changed` reads, the earliest first."""
@@ -42,6 +45,18 @@ IMPORTED = "import/"
 
 _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
+_TURN_BEFORE = (
+    select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
+    .where(
+        _HEADS,
+        spans.c.head == LIVE_HEAD,
+        _IN_CONVERSATIONS,
+        spans.c.conversation_id == bindparam("conversation"),
+        spans.c.start_ns < bindparam("before_ns"),
+    )
+    .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
+    .limit(1)
+)
 
 
 class ChangedTraces(NamedTuple):
@@ -210,12 +225,24 @@ class Recordings:
 
         return self._database.read(work)
 
-    def asked_before(self, conversation_id: str, before_ns: int) -> TraceRecording | None:
-        """Return the turn of a conversation that began last before a time; None if there is
-        none."""
-        criteria = TraceFilter(conversation_id=conversation_id, until_ns=before_ns)
-        page, _, _ = self.page(criteria, limit=1)
-        return page[0] if page else None
+    def turns_before(self, starts_ns: Mapping[str, int]) -> dict[str, TraceRecording]:
+        """Return the last live turn before a time, of each conversation that has one.
+
+        Args:
+            starts_ns: By conversation, the Unix time in nanoseconds that the turn began before.
+        """
+
+        def work(connection: Connection) -> dict[str, TraceRecording]:
+            keys = {}
+            for conversation_id, start_ns in starts_ns.items():
+                bound = {"conversation": clean(conversation_id), "before_ns": start_ns}
+                row = connection.execute(_TURN_BEFORE, bound).first()
+                if row is not None:
+                    keys[conversation_id] = SummaryKey(*row)
+            read = recordings_of(connection, summaries(connection, list(keys.values())))
+            return {id: read[key] for id, key in keys.items() if key in read}
+
+        return self._database.read(work)
 
     def imported_since(self, since: float) -> dict[str, int]:
         """Return the number of imported trajectories since a time in Unix seconds, by agent."""
