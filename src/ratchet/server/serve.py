@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import secrets
@@ -306,6 +307,7 @@ class UvicornServer(uvicorn.Server):
         """Start as uvicorn does, then report readiness."""
         await super().startup(sockets)
         if self.started:
+            gc.freeze()  # to search all that was loaded again and again stops requests for 70 ms
             self._on_ready()
 
     def _signalled(self) -> None:
