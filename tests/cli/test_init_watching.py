@@ -477,6 +477,30 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     assert "It answered without it; if the answer is incomplete, allow it with hosts" in ended
 
 
+def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        memory=$(cat memory.txt)
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"For us. %s"},'\\
+        '{"role":"user","content":"%s"}]}' "$memory" "$1")
+        printf 'They asked: %s' "$1" > memory.txt
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    files = {"agent.sh": script, "memory.txt": "Nothing so far", "notes.txt": "Old"}
+    shop = repository(tmp_path, upstream, files)
+    (shop.root / "notes.txt").write_text("The owner's own edit")
+    said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
+    assert (said["stashed"], said["left_by_run"]) == (["memory.txt"], [])
+    findings = {finding["name"]: finding["holds"] for finding in said["findings"]}
+    assert findings["prompts"]
+    assert (shop.root / "memory.txt").read_text() == "Nothing so far"
+    assert (shop.root / "notes.txt").read_text() == "The owner's own edit"
+    git(shop.root, "stash", "pop")
+    assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
+
+
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

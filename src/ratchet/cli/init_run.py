@@ -29,6 +29,7 @@ from ratchet.cli.init_page import (
     print_verified,
     same_for_all,
 )
+from ratchet.cli.init_stash import CommittedFiles
 from ratchet.cli.init_tests import tests_as_before
 from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
@@ -98,6 +99,7 @@ def wire_by_watching(
     _check_inputs(root, run, options.inputs)
     arguments = _arguments(run, options)
     say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
+    committed_files = CommittedFiles(root)
     places = [subject.rpartition(":") for subject in options.allowed]
     recording = record(
         run,
@@ -113,6 +115,12 @@ def wire_by_watching(
     _check_sent(options.inputs, run, derived)
     if not json:
         print_recorded(recording, derived)
+    stashed = _stashed(run, recording, committed_files)
+    if stashed:
+        say(
+            f"\nThe recorded run changed {', '.join(stashed)}. So that rollouts begin as it began, "
+            "the committed version is back, and git's stash has the change: git stash pop"
+        )
     acts = list(_asked(derived.acts) if options.asks else derived.acts)
 
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
@@ -176,6 +184,7 @@ def wire_by_watching(
                 "denied": declaring.verification.denied,
                 "acts": acts,
                 "left_by_run": declaring.plan.traces,
+                "stashed": stashed,
                 "prompts": derived.prompts,
                 "learned": declaring.verification.learned,
                 "declared": declaring.names,
@@ -259,17 +268,13 @@ def _first_that_works(
         + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {arguments}"
         if allow
-        else _other_hint(recording, reasons, arguments),
+        else _other_hint(root, recording, reasons, arguments),
     )
 
 
-def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) -> str:
+def _other_hint(root: Path, recording: Recording, reasons: Sequence[str], arguments: str) -> str:
     """Advice for a failure in which nothing was denied."""
-    changed = [
-        write.path
-        for write in recording.writes
-        if write.place == "project" and write.how != "created"
-    ]
+    changed = [trace.path for trace in _traces(root, recording) if trace.how != "created"]
     no_call = all(NO_CALL in reason for reason in reasons)
     if no_call and (outside := _written_outside(recording)):
         calls = counted(len(recording.calls), "model call")
@@ -351,6 +356,19 @@ def _traces(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
         if write.place == "project" and write.how != "created"
     ]
     return still_there(root, traces)
+
+
+def _stashed(
+    run: CommandRun | ServiceRun, recording: Recording, committed_files: CommittedFiles
+) -> tuple[str, ...]:
+    """Put back what the recorded run changed, unless a service that goes on may be using it."""
+    if isinstance(run, ServiceRun) and not run.serve:
+        return ()
+    return committed_files.stash(
+        write.path
+        for write in recording.writes
+        if write.place == "project" and write.how != "created"
+    )
 
 
 def _written_outside(recording: Recording) -> tuple[str, ...]:

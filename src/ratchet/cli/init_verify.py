@@ -309,7 +309,10 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFindin
         sentence = "The prompts are the same, apart from the current date and time in them."
         return WiringFinding(name="prompts", holds=True, said=sentence)
     return WiringFinding(
-        name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}"
+        name="prompts",
+        holds=None,
+        said=f"Prompts differ: {'; '.join(different[:3])}. Rollouts run all the same. If what "
+        "differs is left over from earlier runs, clear it, and record again.",
     )
 
 

@@ -170,6 +170,14 @@ class Repository:
                 next(entries, None)  # the original path of a rename
             yield state, path
 
+    def stash(self, paths: Sequence[str], message: str) -> None:
+        """Put files back as the index has them; `git stash pop` returns their changes.
+
+        Raises:
+            ShipError: git refuses, as during a merge.
+        """
+        self._run(*self._identity(), "stash", "push", "--quiet", "-m", message, "--", *paths)
+
     def ignored(self, paths: Sequence[str]) -> list[str]:
         """The given paths, relative to the root, that git ignores."""
         stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
