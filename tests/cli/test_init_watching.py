@@ -438,7 +438,7 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
     said = shop.init("--", sys.executable, "ask.py")
     places = ["ask.py:3", "ask.py:4", "ask.py:6"]
     assert [f"{prompt['path']}:{prompt['line']}" for prompt in said["prompts"]] == places
-    learned = ["shop.system (ask.py:6)", "shop.user (ask.py:4)", "shop.user_2 (ask.py:3)"]
+    learned = ["shop.user (ask.py:3)", "shop.user_2 (ask.py:4)", "shop.system (ask.py:6)"]
     assert said["learned"] == learned
     [note] = [note for note in said["recorded"]["notes"] if "every task would run the same" in note]
     assert "is written at ask.py:2." in note

@@ -18,7 +18,7 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say
 from ratchet.autopilot.source_prompts import as_written, source_prompts
-from ratchet.bind.prompt_names import user_prompt_name
+from ratchet.bind.prompt_names import unused_name, without_number
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
 from ratchet.observe.system_prompts import is_model_call, system_prompts
@@ -212,10 +212,11 @@ def found_in(
     root = repository_of(project.root)
     program = _program_files(project, root)
     inputs = [text for rollout in rollouts for text in texts_in(rollout.input)]
-    for prompt, count in source_prompts(root, calls, known, program, inputs).items():
-        name = user_prompt_name(project.agent_name, [named.name for named in prompts])
+    for prompt, sent in source_prompts(root, calls, known, program, inputs).items():
+        name = f"{project.agent_name}.{'system' if sent.in_system else 'user'}"
         written = as_written(root, prompt.template) or prompt
-        prompts.append(FoundPrompt(name, written.template, count, _shown(project, prompt.place)))
+        place = _shown(project, prompt.place)
+        prompts.append(FoundPrompt(name, written.template, sent.texts, place))
     if declared and not prompts:
         return ()
     if not prompts:
@@ -229,10 +230,27 @@ def found_in(
         say(f"Left unchanged: {sentence}")
     return tuple(
         prompt
-        for prompt in {prompt.name: prompt for prompt in reversed(prompts)}.values()
+        for prompt in _numbered(prompts)
         if prompt.name not in declared
         and not (declared and _consists_of(prompt.template, declared))
-    )[::-1]
+    )
+
+
+def _numbered(prompts: Sequence[FoundPrompt]) -> list[FoundPrompt]:
+    """The prompts in the order of the source, numbered in it where several have the same name.
+
+    So a prompt has the same name whichever runs it was found in, and however often it was sent.
+    """
+    numbered: list[FoundPrompt] = []
+    for prompt in sorted(prompts, key=_position):
+        name = unused_name(without_number(prompt.name), [earlier.name for earlier in numbered])
+        numbered.append(msgspec.structs.replace(prompt, name=name))
+    return numbered
+
+
+def _position(prompt: FoundPrompt) -> tuple[bool, str, int]:
+    path, _, line = prompt.place.partition(" ")[0].rpartition(":")
+    return not prompt.place, path, int(line or 0)
 
 
 def texts_in(task_input: Any) -> list[str]:

@@ -31,19 +31,19 @@ def proposal_names(
         speaker = identifier(proposal.speaker) if len(speakers) > 1 else ""
         parts = (agent, speaker if speaker != identifier(agent) else "", "system")
         base = ".".join(part for part in parts if part)
-        name, number = base, 1
-        while name in used_names or name in names:
-            number += 1
-            name = f"{base}_{number}"
-        names.append(name)
+        names.append(unused_name(base, {*used_names, *names}))
     return names
 
 
-def user_prompt_name(agent: str, used_names: Collection[str]) -> str:
-    """An unused name for a prompt that is part of a text, such as `support.user`."""
-    base = f"{agent}.user" if agent else "user"
+def unused_name(base: str, used_names: Collection[str]) -> str:
+    """A name that is free: `support.system`, then `support.system_2`."""
     names = (base if number == 1 else f"{base}_{number}" for number in itertools.count(1))
     return next(name for name in names if name not in used_names)
+
+
+def without_number(name: str) -> str:
+    """The name that a number was appended to: `support.system` of `support.system_2`."""
+    return re.sub(r"_\d+$", "", name)
 
 
 def identifier(speaker: str) -> str:

@@ -29,7 +29,7 @@ from ratchet.autopilot.config import read_config
 from ratchet.autopilot.prompt_discovery import declared_in_source, found_in, texts_in
 from ratchet.autopilot.source_prompts import source_prompts
 from ratchet.bind.discover import SUPPORT
-from ratchet.bind.prompt_names import user_prompt_name
+from ratchet.bind.prompt_names import unused_name
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import is_model_call, system_prompts
 from ratchet.run.denials import allowing, described, kept_of
@@ -217,7 +217,7 @@ def _prompts_sent(
     root = repository_of(project.root)
     known, inputs = list(prompts.values()), texts_in(ended.rollout.input)
     for prompt in source_prompts(root, calls, known, inputs=inputs):
-        prompts[user_prompt_name("recorded", prompts)] = prompt.template
+        prompts[unused_name("recorded", prompts)] = prompt.template
     return prompts
 
 
