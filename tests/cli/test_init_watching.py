@@ -501,6 +501,27 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash(
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 
 
+def test_a_word_beside_a_sentence_stays_as_it_is_and_is_named(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s asks: %s"}]}' "$1" "$2")
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    words = ("--no-git", "--", "sh", "agent.sh", "customer-7", "Where is my pan?")
+    page = " ".join(shop.ratchet("init", "--yes", *words).stdout.split())
+    assert shop.settings["agent"]["command"] == "sh agent.sh customer-7 {input}"
+    assert "'customer-7' reached the model too, and stays the same in every task." in page
+    both = "--input customer-7 --input 'Where is my pan?'"
+    assert both in page
+    assert shop.ratchet("init", "--undo").returncode == 0
+    shop.init(*shlex.split(both), *words)
+    assert shop.settings["agent"]["command"] == "sh agent.sh {input.word_1} {input.word_2}"
+
+
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -13,6 +13,7 @@ from ratchet.types.wording import counted
 from ratchet.wire.applying import RunTrace
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
+from ratchet.wire.deriving.owner_input import as_text
 from ratchet.wire.recording.recording import Recording
 
 MAX_WRITES = 8
@@ -122,6 +123,21 @@ def print_verified(
         _say("\nLeft unchanged:")
     for alone in left:
         _say(f"  {alone.place}  {alone.what}: {alone.why}")
+
+
+def constant_values(derived: Derived, wiring: Wiring) -> str:
+    """What also reached the model but is no part of a task's input, as a sentence; or empty."""
+    task_input = wiring.task_input
+    varies = [*task_input.values()] if isinstance(task_input, dict) else [task_input]
+    texts = [as_text(value.value) for value in derived.inputs]
+    constant = [text for text in texts if text not in map(as_text, varies)]
+    if not constant or task_input is None:
+        return ""
+    named = " ".join(f"--input {shlex.quote(text)}" for text in texts)
+    return (
+        f"{', '.join(map(repr, constant))} reached the model too, and stays the same in every "
+        f"task. To let tasks vary it, undo this and run ratchet init again with {named}"
+    )
 
 
 def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Iterator[str]:

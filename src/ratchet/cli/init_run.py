@@ -22,6 +22,7 @@ from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_page import (
+    constant_values,
     left_by_run,
     not_verified,
     print_dry_run,
@@ -201,6 +202,8 @@ def wire_by_watching(
     files = ", ".join(planned.path for planned in declaring.plan.files)
     say(f"\n{where}: {files}. It took {own_s:.0f} s, plus the agent's own runs and the tests.")
     for sentence in left_by_run(root, declaring.plan.traces):
+        say(sentence)
+    if sentence := constant_values(derived, declaring.wiring):
         say(sentence)
     for step in next_steps:
         say(f"Next: {step}")

@@ -92,7 +92,7 @@ def derive(
     files = () if inputs or isinstance(recording.run, ServiceRun) else sent_files(recording)
     named = [file for file in files if file in map(os.path.normpath, chosen)]
     input_file = (named or [*files])[0] if named or len(files) == 1 else ""
-    program = _of_program(recording, _for_program(inputs), input_file)
+    program = _of_program(recording, inputs if chosen else _for_program(inputs), input_file)
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
     wirings.append(program)
