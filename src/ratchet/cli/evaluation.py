@@ -86,8 +86,10 @@ def evaluate(
     if json:
         print_json({"split": split, "candidates": rows})
     else:
-        _print(rows, split)
-    if all(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows):
+        if not all(map(_failed, rows)):
+            _print_scores(rows, split)
+        _print_failures(rows, split)
+    if all(map(_failed, rows)):
         raise AgentError("The agent or its model calls failed on every task: nothing was measured.")
 
 
@@ -208,7 +210,12 @@ def _half_width(values: Sequence[float], mean: float | None) -> float | None:
     return 1.96 * math.sqrt(variance / len(values))
 
 
-def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
+def _failed(row: dict[str, Any]) -> bool:
+    """Whether the agent or its model failed in every rollout, so that scores mean nothing."""
+    return bool(row["failed"] + row["without_model"] == row["rollouts"] > 0)
+
+
+def _print_scores(rows: Sequence[dict[str, Any]], split: str) -> None:
     listing = table("candidate", "evaluator", "mean", "± 95 %", "n", "errors", right=("mean", "n"))
     for row in rows:
         # "discover": of an agent whose prompts were found in its calls.
@@ -227,6 +234,9 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
             label = ""
     out.print(f"Mean scores on {split}")
     out.print(listing)
+
+
+def _print_failures(rows: Sequence[dict[str, Any]], split: str) -> None:
     for row in rows:
         if row["failed"]:
             out.print(

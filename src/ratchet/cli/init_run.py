@@ -615,7 +615,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     if keys := " and ".join(recording.model_keys):
         steps.append(
             f"set the key of a real model ({keys}) in the environment, or in .env if the command"
-            " loads it"
+            " loads it: the simulated model answered for this wiring alone"
         )
     tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]

@@ -334,7 +334,8 @@ def _change_arrives(
         if not is_embedding(exchange.request.path) and texts_of_request(request_of(exchange))
     ]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
-    sentence = f"The changed prompts arrived in {calls} of {counted(len(with_prompt), 'call')}."
+    made = counted(len(with_prompt), "call")
+    sentence = f"The changed prompts arrived in {calls} of the {made} of a second run."
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
 
 

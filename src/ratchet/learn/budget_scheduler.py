@@ -128,7 +128,7 @@ class BudgetScheduler:
         number = 0
         while self._lab.may_continue(f"auto/{number:03d}"):
             if self._solved:
-                return SearchEnd("solved", "every train and val task is solved")
+                return SearchEnd("solved", "its best candidate solves every train and val task")
             if self._left() < MIN_ROLLOUTS_LEFT and number:
                 return SPENT
             self._at_floor = self._is_at_floor(number)

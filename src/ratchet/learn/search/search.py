@@ -178,14 +178,14 @@ class Search:
             )
         leader = self.leader
         if not leader.failing(self.race.top) and not untried(leader, self._order):
-            return SearchEnd("solved", "every train task is solved")
+            return SearchEnd("solved", "its best candidate solves every train task")
         if self._left() < self.plan.first:
             return SPENT
         return None if self._lab.may_continue(f"{self._algorithm}/{turn:04d}") else SPENT
 
     def _nothing_left(self) -> SearchEnd:
         if not self.leader.failing(self.race.top):
-            return SearchEnd("solved", "every train task that was tried is solved")
+            return SearchEnd("solved", "its best candidate solves every train task that was tried")
         end = self.coaching.end if self.coaching else None
         if end is not None:
             return end
