@@ -153,11 +153,12 @@ def _failed(
     connection: Connection, keys: Sequence[SummaryKey], since_ns: int | None
 ) -> list[SummaryKey]:
     """Those traces that have a failed span."""
-    failed: list[SummaryKey] = []
+    failed: set[SummaryKey] = set()
     for some in chunks(keys, TRACES_PER_STATEMENT):
-        counts = _counts(connection, some, _since(since_ns))
-        failed += [key for key in some if key in counts and counts[key][3]]
-    return failed
+        query = select(*_KEY).distinct().where(among(some), spans.c.status == "error")
+        rows = connection.execute(query.where(*_since(since_ns))).all()
+        failed.update(SummaryKey(*row) for row in rows)
+    return [key for key in keys if key in failed]
 
 
 def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
