@@ -510,7 +510,8 @@ def test_a_failed_rollout_says_what_it_tried_and_how_to_allow_it(
     ), outcomes[0].error
     assert "Connection refused" in outcomes[0].error
     assert outcomes[2].error.endswith(
-        " If a model answers there, name its host in model_hosts under [agent]."
+        " If a model answers there, name its host in model_hosts under [agent], or in "
+        "model_base_url the variable that holds its address."
     ), outcomes[2].error
     assert "PermissionError" in outcomes[1].error
     assert outcomes[1].error.endswith(

@@ -19,7 +19,7 @@ from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say
 from ratchet.autopilot.source_prompts import as_written, source_prompts
 from ratchet.bind.prompt_names import unused_name, without_number
-from ratchet.bind.recognise import shape_of
+from ratchet.bind.recognise import recognise_within, shape_of
 from ratchet.bind.recorded_time import free_times
 from ratchet.observe.system_prompts import is_model_call, system_prompts
 from ratchet.run.program import AnyAgent, source_files
@@ -226,8 +226,10 @@ def found_in(
             hint="Add tasks, so that constant text can be distinguished from the task, or register "
             "the prompt's template yourself: docs/gateway.md.",
         )
-    for sentence in recorded.refused:
-        say(f"Left unchanged: {sentence}")
+    texts = {text for call in calls for text in system_prompts(call.attributes)}
+    if not all(any(recognise_within(p.template, text) for p in prompts) for text in texts):
+        for sentence in recorded.refused:
+            say(f"Left unchanged: {sentence}")
     return tuple(
         prompt
         for prompt in _numbered(prompts)

@@ -19,6 +19,7 @@ from ratchet.types import Outcome, Span
 _PROVIDERS = {host for host, _ in model_hosts({})}
 
 HTTPS = 443
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 MAX_NAMED = 10
 """Maximum number of denied acts that an error message names; the spans name all of them."""
@@ -104,8 +105,12 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
             else "Allow"
         )
         texts.append(f"{lack} {what} with {settings} under [agent.allow] in ratchet.toml.")
-        if any(act.kind == "connect" and act.port == HTTPS for act in denied):
-            texts.append("If a model answers there, name its host in model_hosts under [agent].")
+        connects = [act for act in denied if act.kind == "connect"]
+        if any(act.port == HTTPS or act.subject in _LOOPBACK for act in connects):
+            texts.append(
+                "If a model answers there, name its host in model_hosts under [agent], or in "
+                "model_base_url the variable that holds its address."
+            )
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
         changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])

@@ -144,6 +144,19 @@ def test_variables_that_an_agent_in_node_read_are_named_and_those_of_idle_files_
     assert lacking["MODEL_API_KEY"].startswith("agent.js:10 reads it")
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")
+def test_a_settings_file_that_node_does_not_find_is_named_with_its_example(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "package.json").write_text("{}")
+    (root / "agent.js").write_text("console.log(process.env.SHOP_KEY, process.env.SHOP_URL);\n")
+    (root / ".env.example").write_text("SHOP_KEY=\n# SHOP_URL=http://localhost:8000\n")
+    (root / "README.md").write_text("```\nSHOP_URL=http://localhost:8000\n```\n")
+    recording = recorded(root, "node", "--env-file=.env.local", "agent.js", python="")
+    lacking = {entry.name: entry.fix for entry in recording.missing}
+    assert lacking[".env.local"] == "Copy .env.example to it, and fill it in."
+    assert lacking.keys() == {".env.local", "SHOP_KEY"}
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed.")
 def test_a_shell_agent_is_led_by_the_default_that_its_source_states(tmp_path: Path) -> None:
     root = project(tmp_path)

@@ -59,7 +59,7 @@ def owner_values(run: CommandRun | ServiceRun) -> tuple[OwnerValue, ...]:
     if isinstance(run, ServiceRun):
         query = parse_qsl(urlsplit(run.url).query)
         fields = [OwnerValue(place="query", path=(name,), value=text) for name, text in query]
-        return (*fields, *_leaves(body_of(run), ()))
+        return (*fields, *leaves(body_of(run), ()))
     values = list(_words(run.argv))
     stdin = (run.stdin or "").rstrip("\r\n")
     lines = [
@@ -190,10 +190,10 @@ def _content_reached(recording: Recording, word: str) -> bool:
 def _texts_in(content: str) -> list[str]:
     """The texts in a JSON document that are sentences; none for any other content."""
     try:
-        leaves = _leaves(json.loads(content), ())
+        values = leaves(json.loads(content), ())
     except (ValueError, RecursionError):
         return []
-    return [leaf.value for leaf in leaves if isinstance(leaf.value, str) and " " in leaf.value]
+    return [leaf.value for leaf in values if isinstance(leaf.value, str) and " " in leaf.value]
 
 
 def as_text(value: Any) -> str:
@@ -204,13 +204,16 @@ def as_text(value: Any) -> str:
 
 
 def body_of(run: ServiceRun) -> Any:
-    """The body of a request: decoded, or the text itself if it is not JSON; None without one."""
-    if not run.data:
-        return None
+    """The body of a request, decoded; None without one."""
+    return decoded(run.data) if run.data else None
+
+
+def decoded(text: str) -> Any:
+    """The value of a JSON text; any other text itself."""
     try:
-        return json.loads(run.data)
+        return json.loads(text)
     except ValueError:
-        return run.data
+        return text
 
 
 def _words(argv: Sequence[str]) -> Iterator[OwnerValue]:
@@ -250,12 +253,13 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[OwnerValue]:
+def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[OwnerValue]:
+    """The values in JSON that hold no others, but for null, each with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _leaves(inner, (*path, key))
+            yield from leaves(inner, (*path, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _leaves(inner, (*path, index))
+            yield from leaves(inner, (*path, index))
     elif value is not None:
         yield OwnerValue(place="body", path=path, value=value)

@@ -15,7 +15,7 @@ import msgspec
 from ratchet.run.program_results import events_of, result_in
 from ratchet.types import InputError
 from ratchet.wire.deriving.entry import escaped
-from ratchet.wire.deriving.owner_input import OwnerValue, as_text, body_of
+from ratchet.wire.deriving.owner_input import OwnerValue, as_text, body_of, decoded, leaves
 from ratchet.wire.recording.recording import Recording, ServiceRun
 
 _WORD = re.compile(r"\w+")
@@ -62,7 +62,7 @@ def program_template(
         settings = _request_settings(run, slots)
         if run.serve:
             settings["serve"] = shlex.join(run.serve)
-        output = _decoded(recording.response)
+        output = decoded(recording.response)
         if isinstance(output, str) and (streamed := answer_in_events(output, recording)):
             settings["output"], output = streamed
         elif (answer := answer_in(output, recording)) is not None:
@@ -138,8 +138,8 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
         }
     body = body_of(run)
     if body is not None:
-        leaves = {value.path: slot for value, slot in slots.items() if value.place == "body"}
-        placed = _placed(body, (), leaves)
+        by_path = {value.path: slot for value, slot in slots.items() if value.place == "body"}
+        placed = _placed(body, (), by_path)
         settings["body"] = placed if isinstance(placed, str) else json.dumps(placed)
     return settings
 
@@ -175,9 +175,9 @@ def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
     if not responses or not isinstance(response, dict | list):
         return None
     for text in reversed(responses):
-        for place, leaf in _leaves(response, ()):
-            if isinstance(leaf, str) and (leaf.strip() == text or text in leaf):
-                return ".".join(_keys(response, place)), leaf
+        for leaf in leaves(response, ()):
+            if isinstance(leaf.value, str) and text in leaf.value:
+                return ".".join(_keys(response, leaf.path)), leaf.value
     return None
 
 
@@ -186,10 +186,10 @@ def answer_in_events(response: str, recording: Recording) -> tuple[str, str] | N
     streamed = re.search(r"^data:", response, re.MULTILINE) is not None
     texts: dict[str, str] = {}
     for event in events_of(response.encode(), streamed=streamed):
-        for place, leaf in _leaves(_decoded(event.decode()), ()):
-            if place and isinstance(leaf, str):
-                path = ".".join(map(str, place))
-                texts[path] = texts.get(path, "") + leaf
+        for leaf in leaves(decoded(event.decode()), ()):
+            if leaf.path and isinstance(leaf.value, str):
+                path = ".".join(map(str, leaf.path))
+                texts[path] = texts.get(path, "") + leaf.value
     for call in reversed(recording.calls):
         reply = call.response.strip()
         for path, text in texts.items():
@@ -203,21 +203,6 @@ def _keys(value: Any, place: Sequence[str | int]) -> Iterator[str]:
         last = isinstance(key, int) and key > 0 and key == len(value) - 1
         yield "-1" if last else str(key)
         value = value[key]
-
-
-def _decoded(response: str) -> Any:
-    try:
-        return json.loads(response)
-    except ValueError:
-        return response
-
-
-def _leaves(value: Any, path: tuple[str | int, ...]) -> list[tuple[tuple[str | int, ...], Any]]:
-    if isinstance(value, dict):
-        return [leaf for key, inner in value.items() for leaf in _leaves(inner, (*path, key))]
-    if isinstance(value, list):
-        return [leaf for key, inner in enumerate(value) for leaf in _leaves(inner, (*path, key))]
-    return [(path, value)]
 
 
 def _placed(value: Any, path: tuple[Any, ...], slots: dict[tuple[Any, ...], str]) -> Any:

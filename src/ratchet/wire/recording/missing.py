@@ -42,9 +42,10 @@ _INVALID = re.compile(r"validation errors? for (\w+)")
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _NO_FILE = re.compile(
-    r"ENOENT: no such file or directory, \w+ '([^']+)'|open (\S+): no such file or directory"
+    r"ENOENT: no such file or directory, \w+ '([^']+)'|"
+    r"([\w./~-]*\.[\w.-]+): (?:not found|[Nn]o such file or directory)"
 )
-"""The messages of Node.js and Go for a file that does not exist."""
+"""The messages of Node.js, Go and shells for a file that does not exist."""
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
 _INSTALLING = {
     "uv.lock": "uv sync",
@@ -167,10 +168,17 @@ class Sources:
         }
 
     @cached_property
+    def _optional(self) -> set[str]:
+        """Names that one of these files only has in a comment."""
+        texts = self._example_texts.values()
+        return {n for text in texts for n in {*_OFF.findall(text)} - {*_NAME.findall(text)}}
+
+    @cached_property
     def examples(self) -> dict[str, str]:
-        """Names that these files set, with the file's name."""
+        """Names that these files set and none comments out, with the file's name."""
         texts = self._example_texts.items()
-        return {name: file for file, text in texts for name in _NAME.findall(text)}
+        names = {name: file for file, text in texts for name in _NAME.findall(text)}
+        return {name: file for name, file in names.items() if name not in self._optional}
 
     def secret_files(self) -> dict[str, str]:
         """Files with credentials that the source names but that do not exist, each with a place."""
@@ -192,9 +200,8 @@ class Sources:
 
     def keys(self) -> set[str]:
         """Names of variables that hold API keys, but for those that an example comments out."""
-        texts = self._example_texts.values()
-        optional = {n for text in texts for n in {*_OFF.findall(text)} - {*_NAME.findall(text)}}
-        return {n for n in {*self.variables(), *self.examples} - optional if _KEY.search(n)}
+        names = {*self.variables(), *self.examples} - self._optional
+        return {name for name in names if _KEY.search(name)}
 
     def node_packages(self) -> list[str]:
         """Dependencies of `package.json` that are not installed."""
@@ -374,7 +381,9 @@ def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missin
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
     for name in map("".join, _NO_FILE.findall(output)):
         why = "The program's error names it."
-        yield Missing(kind="file", name=name, why=why, fix=fix)
+        example = next((file for file in set(sources.examples.values()) if ".env" in file), "")
+        copied = f"Copy {example} to it, and fill it in." if example and ".env" in name else fix
+        yield Missing(kind="file", name=name, why=why, fix=copied)
 
 
 WEB_PORTS = (80, 443)
