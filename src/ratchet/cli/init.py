@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
 BRANCH = "ratchet/init"
+MAX_COMMANDS = 8
+"""Maximum number of commands that are offered."""
 
 
 def init(
@@ -237,7 +239,16 @@ def _candidates(root: Path) -> str:
     commands = look(root).commands
     if not commands:
         return ""
-    lines = [f"  {candidate.command}   ({candidate.place})" for candidate in commands[:8]]
+    lines = [
+        f"  {candidate.command}   ({candidate.place})" for candidate in commands[:MAX_COMMANDS]
+    ]
+    if len(commands) > MAX_COMMANDS:
+        lines.append(f"  and {len(commands) - MAX_COMMANDS} more: ratchet init --look")
+    folders = {candidate.folder for candidate in commands} - {"."}
+    if len(folders) > 1:
+        lines.append(
+            "Name the folder of the one that you mean: ratchet init --in FOLDER -- COMMAND"
+        )
     return "\nCommands found in its files:\n" + "\n".join(lines) + "\n"
 
 
