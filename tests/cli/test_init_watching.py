@@ -522,6 +522,27 @@ def test_a_word_beside_a_sentence_stays_as_it_is_and_is_named(
     assert shop.settings["agent"]["command"] == "sh agent.sh {input.word_1} {input.word_2}"
 
 
+def test_a_prompt_among_text_that_is_random_in_each_run_arrives_changed(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    files = {
+        "support/agent.py": SHOP["support/agent.py"].replace(
+            'f"{SYSTEM} Be {tone}."', 'f"{os.urandom(9).hex()} {SYSTEM} {os.urandom(9).hex()}"'
+        )
+    }
+    shop = repository(tmp_path, upstream, {**SHOP, **files})
+    said = shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    findings = {finding["name"]: finding["holds"] for finding in said["findings"]}
+    assert findings == {
+        "model calls": True,
+        "prompts": None,
+        "changed prompt": True,
+        "answer": True,
+    }
+    [changed] = [finding for finding in said["findings"] if finding["name"] == "changed prompt"]
+    assert changed["said"] == "The changed prompts arrived in 2 of the 2 calls of a second run."
+
+
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -212,11 +212,11 @@ def found_in(
     root = repository_of(project.root)
     program = _program_files(project, root)
     inputs = [text for rollout in rollouts for text in texts_in(rollout.input)]
-    for prompt, sent in source_prompts(root, calls, known, program, inputs).items():
-        name = f"{project.agent_name}.{'system' if sent.in_system else 'user'}"
+    for prompt, count in source_prompts(root, calls, known, program, inputs).items():
+        name = f"{project.agent_name}.user"  # which may be inside of a text
         written = as_written(root, prompt.template) or prompt
         place = _shown(project, prompt.place)
-        prompts.append(FoundPrompt(name, written.template, sent.texts, place))
+        prompts.append(FoundPrompt(name, written.template, count, place))
     if declared and not prompts:
         return ()
     if not prompts:

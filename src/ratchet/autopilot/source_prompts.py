@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,21 +32,13 @@ class SourcePrompt(NamedTuple):
     """As `FILE:LINE`."""
 
 
-class SentCount(NamedTuple):
-    """The texts that a literal was sent in."""
-
-    texts: int
-    in_system: bool
-    """Whether one of them is a system message."""
-
-
 def source_prompts(
     root: Path,
     calls: Iterable[Span],
     others: Sequence[PromptTemplate] = (),
     program: Collection[str] = (),
     inputs: Sequence[str] = (),
-) -> dict[SourcePrompt, SentCount]:
+) -> dict[SourcePrompt, int]:
     """The literals of a repository that model calls sent, as the gateway can replace them.
 
     Of each text, the longest literal in it, and those before it and behind it.
@@ -59,7 +52,7 @@ def source_prompts(
         inputs: Texts of the tasks' inputs: where one is the instruction, the user's text is none.
 
     Returns:
-        The texts that each was sent in.
+        The number of texts that each was sent in.
     """
     root = root.resolve()
     calls = list(calls)
@@ -70,20 +63,17 @@ def source_prompts(
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
     prompts = sent_sources(root, paths, texts, inputs=inputs, used=(set(program),)).prompts
     longest_first = sorted(prompts, key=lambda source: -source.size)
-    sent: dict[SourcePrompt, SentCount] = {}
+    counts: Counter[SourcePrompt] = Counter()
     replaced = [
-        (text, is_system)
+        text
         for call in calls
-        for is_system, texts_of in ((True, system_prompts), (False, leading_user_texts))
-        for text in texts_of(call.attributes)
+        for text in (*system_prompts(call.attributes), *leading_user_texts(call.attributes))
     ]
-    for text, is_system in replaced:
+    for text in replaced:
         if any(recognise(template, text) is not None for template in others):
             continue
-        for prompt in _prompts_in(text, longest_first):
-            texts_before, in_system = sent.get(prompt, SentCount(0, False))
-            sent[prompt] = SentCount(texts_before + 1, in_system or is_system)
-    return sent
+        counts.update(_prompts_in(text, longest_first))
+    return dict(counts)
 
 
 def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourcePrompt]:

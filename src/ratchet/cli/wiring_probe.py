@@ -15,8 +15,9 @@ import itertools
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from ratchet.autopilot.prompt_discovery import declared_in_source, found_in, tex
 from ratchet.autopilot.source_prompts import source_prompts
 from ratchet.bind.discover import SUPPORT
 from ratchet.bind.prompt_names import unused_name
+from ratchet.bind.recognise import recognise_within
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import is_model_call, system_prompts
 from ratchet.run.denials import allowing, described, kept_of
@@ -213,37 +215,45 @@ def _prompts_sent(
     """The prompts of a rollout by name, as `ratchet improve` finds them, but from one rollout."""
     calls = [span for span in ended.spans if is_model_call(span.attributes)]
     sent = dict.fromkeys(text for call in calls for text in system_prompts(call.attributes))
-    prompts = _templates(sent, recorded)
+    prompts: dict[str, PromptTemplate] = {}
+
+    def add(base: str, template: PromptTemplate) -> None:
+        prompts[unused_name(base, prompts)] = template
+
+    for text in sent:
+        if text in recorded:
+            add("recorded", _template(text, text))
     root = repository_of(project.root)
     known, inputs = list(prompts.values()), texts_in(ended.rollout.input)
     for prompt in source_prompts(root, calls, known, inputs=inputs):
-        prompts[unused_name("recorded", prompts)] = prompt.template
+        add("recorded.user", prompt.template)
+    # What varies from run to run is found again by its literals, or else by what was the same.
+    for text in sent:
+        if not any(recognise_within(template, text) for template in prompts.values()):
+            nearest = max(recorded, key=partial(_likeness, text), default=text)
+            add("recorded", _template(text, nearest))
     return prompts
 
 
-def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, PromptTemplate]:
-    """The system prompts of the rollout, with slots where the recorded text differed."""
-    templates = {}
-    for number, text in enumerate(sent, 1):
-        before = max(recorded, key=lambda original: _likeness(text, original), default=text)
-        # In words: of a time, say, some digits are the same by chance.
-        words, original_words = _WORDS.findall(text), _WORDS.findall(before)
-        start = _common(words, original_words)
-        end = _common(words[start:][::-1], original_words[start:][::-1])
-        constant = [words] if text == before else [words[:start], words[len(words) - end :]]
-        escaped = ["".join(part).replace("{", "{{").replace("}", "}}") for part in constant]
-        templates[f"recorded_{number}"] = PromptTemplate("{varying}".join(escaped))
-    return templates
+def _template(text: str, recorded: str) -> PromptTemplate:
+    """A system prompt of the rollout, with a slot where the recorded one differed."""
+    # In words: of a time, say, some digits are the same by chance.
+    words, recorded_words = _WORDS.findall(text), _WORDS.findall(recorded)
+    start = _common(words, recorded_words)
+    end = _common(words[start:][::-1], recorded_words[start:][::-1])
+    constant = [words] if text == recorded else [words[:start], words[len(words) - end :]]
+    escaped = ["".join(part).replace("{", "{{").replace("}", "}}") for part in constant]
+    return PromptTemplate("{varying}".join(escaped))
 
 
-def _common(words: Sequence[str], original_words: Sequence[str]) -> int:
+def _common(words: Sequence[str], recorded_words: Sequence[str]) -> int:
     """Number of words that both begin with."""
-    pairs = zip(words, original_words, strict=False)
+    pairs = zip(words, recorded_words, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _likeness(text: str, original: str) -> float:
-    return difflib.SequenceMatcher(None, text[:4_000], original[:4_000]).quick_ratio()
+def _likeness(text: str, recorded: str) -> float:
+    return difflib.SequenceMatcher(None, text[:4_000], recorded[:4_000]).quick_ratio()
 
 
 def _changed(prompt: PromptTemplate, number: int) -> PromptTemplate:
