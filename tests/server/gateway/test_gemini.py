@@ -73,3 +73,21 @@ def test_a_call_of_gemini_is_recorded_with_the_model_of_its_path(
     assert (kinds[0], kinds[-1]) == ("reasoning", "tool_call")
     assert "".join(part["content"] for part in said["parts"][1:-1]) == "We have cups."
     assert messages(span, "gen_ai.tool.definitions")[0]["name"] == "stock"
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+@pytest.mark.parametrize("asked", ["embedContent", "batchEmbedContents", "countTokens"])
+def test_embeddings_and_token_counts_of_gemini_pass_through_unrecorded(
+    open_site: Callable[..., Site], upstream: StubUpstream, version: str, asked: str
+) -> None:
+    upstream.answers({"embedding": {"values": [0.5]}})
+    gemini = Upstream(name="g", dialect="gemini", base_url=upstream.url, key_env="GEMINI_API_KEY")
+    site = open_site(gemini, environ={"GEMINI_API_KEY": "g-key"})
+    path = f"/{version}/models/text-embedding-004:{asked}"
+    url = f"{site.url('bot', 'gemini').removesuffix('/v1')}{path}"
+    answer = httpx.post(url, json={"content": {"parts": [{"text": "A cup?"}]}}, trust_env=False)
+    assert answer.json() == {"embedding": {"values": [0.5]}}
+    (seen,) = upstream.seen
+    assert seen.target.endswith(path)
+    assert seen.header("x-goog-api-key") == "g-key"
+    site.spans(0)

@@ -114,5 +114,8 @@ PASSED_THROUGH: dict[tuple[DialectName, str], str] = {
     ("ollama", "api/version"): "GET",
     ("ollama", "models"): "GET",
     ("gemini", "models"): "GET",
+    ("gemini", "models/{model}:embedContent"): "POST",
+    ("gemini", "models/{model}:batchEmbedContents"): "POST",
+    ("gemini", "models/{model}:countTokens"): "POST",
 }
-"""Paths that are relayed without recording, with their method: they call no model."""
+"""Paths that are relayed without recording, with their method: no model generates text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
@@ -12,7 +13,6 @@ from typing import Any, get_args
 from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.observe.model_apis import (
     MODEL_APIS,
-    MODEL_IN_PATH,
     PASSED_THROUGH,
     DialectName,
     ModelApi,
@@ -63,6 +63,8 @@ HANG_UP_S = 0.25
 """Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""
 
 _PROVIDERS: tuple[str, ...] = get_args(DialectName)
+_MODEL = re.compile(r"^(?:.*/)?models/[^/:]+:")
+"""The beginning of a path that names the model, and then what is asked of it: Gemini's."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,12 +198,9 @@ class Gateway:
         # The base URL that it was given has a version, which its own has not: it adds one itself.
         own_version = "v1/" if path.startswith("v1/") else ""
         path = path.removeprefix("v1/")
-        with_model = MODEL_IN_PATH.search(path) if provider == "gemini" else None
-        if with_model is not None:
-            dialect = MODEL_APIS.get((provider, f"models/{{model}}:{with_model[2]}"))
-        else:
-            dialect = MODEL_APIS.get((provider, path.removeprefix("v1beta/")))
-        listed = PASSED_THROUGH.get((provider, path.removeprefix("v1beta/")))
+        named = _MODEL.sub("models/{model}:", path) if provider == "gemini" else path
+        key = (provider, named.removeprefix("v1beta/"))
+        dialect, listed = MODEL_APIS.get(key), PASSED_THROUGH.get(key)
         expected = "POST" if dialect is not None else listed
         if expected is None:
             raise _nothing(scope["path"])
