@@ -39,7 +39,7 @@ def test_prompts_in_code_are_declared_and_reach_the_model_unchanged(
         "changed prompt": True,
         "answer": True,
     }
-    assert "The changed prompts arrived in 2 of the 2 calls of a second run." in json.dumps(
+    assert "The changed prompts arrived in 2 of 2 calls of a second run." in json.dumps(
         said["findings"]
     )
     assert "prompts" not in shop.settings["agent"]

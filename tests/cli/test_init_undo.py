@@ -28,8 +28,9 @@ def test_undo_is_previewed_and_done_from_a_folder_of_the_project(
     wired = state_of(root)
     assert run(["init", "--undo", "--dry-run", "--in", str(root / "inner")]) == 0
     page = capsys.readouterr().out
-    assert "removed: ratchet.toml" in page
-    assert "restored: agent.py, requirements.txt" in page
+    assert "Would have removed: ratchet.toml" in page
+    assert "Would have restored: agent.py, requirements.txt" in page
+    assert "Would have deleted the branch ratchet/init." in page
     assert state_of(root) == wired
     assert run(["init", "--undo", str(root)]) == 0
     assert "You are on main." in capsys.readouterr().out

@@ -540,7 +540,7 @@ def test_a_prompt_among_text_that_is_random_in_each_run_arrives_changed(
         "answer": True,
     }
     [changed] = [finding for finding in said["findings"] if finding["name"] == "changed prompt"]
-    assert changed["said"] == "The changed prompts arrived in 2 of the 2 calls of a second run."
+    assert changed["said"] == "The changed prompts arrived in 2 of 2 calls of a second run."
 
 
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(

@@ -145,6 +145,8 @@ def _not_reached(found: Finding, lab: Lab) -> str:
 def _nothing_found(finding: Finding) -> str:
     if finding.sentence == NOTHING_TO_LEARN:
         return finding.sentence
+    if not finding.proposals:
+        return f"Nothing goes to the proof, since there is no candidate. {finding.sentence}"
     return (
         "There is no significant gain: no candidate is likely to beat the baseline, which scores"
         f" {finding.baseline_val:.3f} on {counted(finding.val_tasks, 'val task')}, so none went to"

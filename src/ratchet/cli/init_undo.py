@@ -19,10 +19,13 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
     if json:
         print_json(undone)
         return
-    would = "Would have " if dry_run else ""
-    for word, paths in (("removed", undone.removed), ("restored", undone.restored)):
+    removed, restored, deleted = (
+        f"Would have {word}" if dry_run else word.capitalize()
+        for word in ("removed", "restored", "deleted")
+    )
+    for done, paths in ((removed, undone.removed), (restored, undone.restored)):
         if paths:
-            out.print(f"{would}{word}: {', '.join(paths)}.".capitalize(), markup=False)
+            out.print(f"{done}: {', '.join(paths)}.", markup=False)
     for file in undone.kept:
         out.print(f"Kept: {file.path}, {file.why}.", markup=False)
     if undone.kept and undone.began_at and not (undone.deleted_branch or dry_run):
@@ -41,7 +44,7 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
             markup=False,
         )
     if undone.deleted_branch:
-        out.print(f"Deleted the branch {undone.deleted_branch}.", markup=False)
+        out.print(f"{deleted} the branch {undone.deleted_branch}.", markup=False)
     if undone.edits_on:
         out.print(
             f"Your edits stay on the branch {undone.edits_on}. To delete them: git"

@@ -335,7 +335,7 @@ def _change_arrives(
     ]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     made = counted(len(with_prompt), "call")
-    sentence = f"The changed prompts arrived in {calls} of the {made} of a second run."
+    sentence = f"The changed prompts arrived in {calls} of {made} of a second run."
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -217,3 +219,20 @@ def test_a_contained_run_reaches_the_hosts_that_its_owner_allows(tmp_path: Path)
         said = recorded(root, "main.py", simulated=True, hosts=hosts, PORT=str(port))
         assert said.stdout.strip() == "reached", said.stderr_tail
         assert recorded(root, "main.py", simulated=True, PORT=str(port)).exit_code == 1
+
+
+def test_a_launcher_on_the_path_starts_the_helpers_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path / "made", main="print('It ran.')")
+    launcher, helper = tmp_path / "own" / "libexec" / "launch", "launch-run"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text(f'#!/bin/sh\nexec "{launcher.parent}/{helper}" "$@"\n')
+    (launcher.parent / helper).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    for file in launcher.parent.iterdir():
+        file.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "launch").symlink_to(launcher)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    recording = recorded(root, "launch", "main.py", simulated=True, python="")
+    assert recording.stdout.strip() == "It ran."

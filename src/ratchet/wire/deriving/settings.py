@@ -20,7 +20,7 @@ _HEAD = (
 _SHOWN = ("hosts", "programs", "folders")
 """Keys of [agent.allow] that are written even without a value, to be filled in."""
 _COMMENTS = {
-    "agent": "The command of a rollout; {input} stands for the task's input.",
+    "agent": "What a rollout runs; {input} stands for the task's input.",
     "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
     "agent.model_hosts": "Hosts that the agent's model calls go to directly.",
     "agent.arguments": "The value of each parameter.",

@@ -101,6 +101,9 @@ def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
         *root.glob("node_modules/@*/*/bin"),
     ]
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    links = (link for folder in folders for link in Path(folder).glob("*") if link.is_symlink())
+    # Beside the program that a link leads to are its helpers, such as pyenv's.
+    folders += [os.path.dirname(os.path.realpath(link)) for link in links]
     for folder in dict.fromkeys([*folders, *map(str, own), str(root / "node_modules" / ".bin")]):
         if os.path.isdir(folder):
             yield from (
