@@ -17,6 +17,7 @@ off the sum over all recorded calls.
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import json
 import re
@@ -198,6 +199,7 @@ def fill(url: str, size: int) -> None:
 def on_store(url: str, requests: int, look: Callable[[str], Any]) -> dict[str, Any]:
     """Measure a filled store: the pages' requests, and what `look` sees at the server's URL."""
     server = RunningServer(url, ServeSettings(port=0))
+    gc.freeze()  # as `ratchet serve` does once it is ready
     try:
         note(f"indexed in {indexed(server):.0f} s")
         off = cost_off_usd(server, url)

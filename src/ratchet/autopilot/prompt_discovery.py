@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ from ratchet.types.wording import counted
 MAX_TASKS_RUN = 24
 
 KEY = "prompts"
+
+_PLACE = re.compile(r"(.*?):(\d+)")
 
 
 class FoundPrompt(msgspec.Struct, frozen=True):
@@ -241,7 +244,7 @@ def found_in(
 def _numbered(prompts: Sequence[FoundPrompt]) -> list[FoundPrompt]:
     """The prompts in the order of the source, numbered in it where several have the same name.
 
-    So a prompt has the same name whichever runs it was found in, and however often it was sent.
+    Their numbers do not depend on how often each was sent.
     """
     numbered: list[FoundPrompt] = []
     for prompt in sorted(prompts, key=_position):
@@ -251,8 +254,8 @@ def _numbered(prompts: Sequence[FoundPrompt]) -> list[FoundPrompt]:
 
 
 def _position(prompt: FoundPrompt) -> tuple[bool, str, int]:
-    path, _, line = prompt.place.partition(" ")[0].rpartition(":")
-    return not prompt.place, path, int(line or 0)
+    place = _PLACE.match(prompt.place)
+    return (False, place[1], int(place[2])) if place else (True, "", 0)
 
 
 def texts_in(task_input: Any) -> list[str]:

@@ -83,13 +83,15 @@ def evaluate(
             paid_by=project,
         )
         rows = [_summary(batch, store) for batch in batches]
+    # Then the scores mean nothing.
+    all_failed = all(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows)
     if json:
         print_json({"split": split, "candidates": rows})
     else:
-        if not all(map(_failed, rows)):
+        if not all_failed:
             _print_scores(rows, split)
         _print_failures(rows, split)
-    if all(map(_failed, rows)):
+    if all_failed:
         raise AgentError("The agent or its model calls failed on every task: nothing was measured.")
 
 
@@ -208,11 +210,6 @@ def _half_width(values: Sequence[float], mean: float | None) -> float | None:
         return None
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return 1.96 * math.sqrt(variance / len(values))
-
-
-def _failed(row: dict[str, Any]) -> bool:
-    """Whether the agent or its model failed in every rollout, so that scores mean nothing."""
-    return bool(row["failed"] + row["without_model"] == row["rollouts"] > 0)
 
 
 def _print_scores(rows: Sequence[dict[str, Any]], split: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator
@@ -127,11 +128,13 @@ def print_verified(
 
 def constant_values(derived: Derived, wiring: Wiring) -> str:
     """What also reached the model but is no part of a task's input, as a sentence; or empty."""
-    task_input = wiring.task_input
-    varies = [*task_input.values()] if isinstance(task_input, dict) else [task_input]
+    if wiring.task_input is None:
+        return ""
+    varies = as_text(wiring.task_input)
     texts = [as_text(value.value) for value in derived.inputs]
-    constant = [text for text in texts if text not in map(as_text, varies)]
-    if not constant or task_input is None:
+    in_json = {text: json.dumps(text, ensure_ascii=False)[1:-1] for text in texts}
+    constant = [text for text in texts if text not in varies and in_json[text] not in varies]
+    if not constant:
         return ""
     named = " ".join(f"--input {shlex.quote(text)}" for text in texts)
     return (

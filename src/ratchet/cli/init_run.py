@@ -116,7 +116,7 @@ def wire_by_watching(
     _check_sent(options.inputs, run, derived)
     if not json:
         print_recorded(recording, derived)
-    stashed = _stashed(run, recording, committed_files)
+    stashed = () if options.dry_run else _stashed(run, recording, committed_files)
     if stashed:
         say(
             f"\nThe recorded run changed {', '.join(stashed)}. So that rollouts begin as it began, "

@@ -43,7 +43,7 @@ _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _NO_FILE = re.compile(
     r"ENOENT: no such file or directory, \w+ '([^']+)'|"
-    r"([\w./~-]*\.[\w.-]+): (?:not found|[Nn]o such file or directory)"
+    r"(?:open (\S+)|([\w./~-]*\.[\w.-]+)): (?:not found|[Nn]o such file or directory)"
 )
 """The messages of Node.js, Go and shells for a file that does not exist."""
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
@@ -381,7 +381,7 @@ def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missin
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
     for name in map("".join, _NO_FILE.findall(output)):
         why = "The program's error names it."
-        example = next((file for file in set(sources.examples.values()) if ".env" in file), "")
+        example = next((file for file in sources.examples.values() if ".env" in file), "")
         copied = f"Copy {example} to it, and fill it in." if example and ".env" in name else fix
         yield Missing(kind="file", name=name, why=why, fix=copied)
 
