@@ -13,6 +13,7 @@ from ratchet.autopilot.problem_reports import reports
 from ratchet.autopilot.problem_scan import LEASE, scan
 from ratchet.autopilot.problem_states import settle
 from ratchet.store import Store
+from ratchet.store.recordings import CHANGED_SPANS
 from ratchet.types import (
     Conflict,
     Feedback,
@@ -118,6 +119,15 @@ def test_a_second_look_finds_nothing_new_and_counts_nothing_twice(store: Store) 
     fail(store, [5], "no order {}")
     look(store)
     assert reports(store, now=NOW)[0][0].traces == 5
+
+
+def test_a_trace_that_reaches_over_pages_is_looked_at_once(store: Store) -> None:
+    for number in range(1, 61):
+        tool_calls(store, number, "abcdef")
+    assert CHANGED_SPANS % len(" abcdef")
+    assert 60 * len(" abcdef") > 2 * CHANGED_SPANS
+    assert asyncio.run(scan(store, now=NOW)).traces == 60
+    assert asyncio.run(scan(store, now=NOW)).traces == 0
 
 
 def test_an_error_that_the_agent_recovered_from_weighs_less_than_a_failure(store: Store) -> None:
@@ -269,7 +279,11 @@ def test_corrections_of_one_field_are_one_problem(store: Store) -> None:
     assert (problem.place, problem.title) == ("urgency", "Users correct urgency")
 
 
-def test_a_question_asked_again_in_the_next_turn_is_a_retry(store: Store) -> None:
+@pytest.mark.parametrize("spans_a_page", [CHANGED_SPANS, 1])
+def test_a_question_asked_again_in_the_next_turn_is_a_retry(
+    store: Store, monkeypatch: pytest.MonkeyPatch, spans_a_page: int
+) -> None:
+    monkeypatch.setattr("ratchet.store.recordings.CHANGED_SPANS", spans_a_page)
     for talk in range(1, 5):
         for turn in range(2):
             record(
