@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ratchet._command_answer import INTERRUPTED
 from ratchet.wire.deriving.prompts import sent_sources
 from ratchet.wire.recording.recording import ModelText
 from tests import interpreters
@@ -23,6 +24,7 @@ from tests.cli.simulated_model import simulated_model
 from tests.free_ports import free_port
 from tests.repositories import committed, git
 from tests.server.gateway.upstreams import StubUpstream, reply
+from tests.waiting import until
 
 SHOP = {
     "support/__init__.py": "",
@@ -122,6 +124,10 @@ def test_a_command_is_wired_by_its_outermost_function_with_the_input(
     assert [(prompt["path"], prompt["line"]) for prompt in said["prompts"]] == [
         ("support/agent.py", 3),
         ("support/agent.py", 16),
+    ]
+    assert said["learned"] == [
+        "shop.system (support/agent.py:3)",
+        "shop.system_2 (support/agent.py:16)",
     ]
     assert shop.branch == "ratchet/init"
     assert shop.is_clean
@@ -229,13 +235,15 @@ def test_a_clock_in_a_prompt_is_no_difference(tmp_path: Path, upstream: StubUpst
     clock = """
         import sys
         from datetime import datetime
-        from support.agent import ask
-        print(ask(f"You answer for the shop, in one word. It is {datetime.now()}.", sys.argv[1]))
+        from support.agent import SYSTEM, ask
+        RULES = f"Answer in one word. It is {datetime.now()}."
+        print(ask("\\n".join([SYSTEM, RULES]), sys.argv[1]))
     """
     shop = repository(tmp_path, upstream, {**SHOP, "clock.py": clock})
     said = shop.init("--", sys.executable, "clock.py", "Where is my pan?")
     [prompts] = [finding for finding in said["findings"] if finding["name"] == "prompts"]
     assert (prompts["holds"], "apart from the current date" in prompts["said"]) == (True, True)
+    assert said["learned"] == ["shop.system (clock.py:4 + support/agent.py:3)"]
 
 
 def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
@@ -281,6 +289,46 @@ def test_a_run_that_fails_wires_nothing_and_says_why(
     assert "The agent's own run failed" in done.stderr
     assert "IndexError" in done.stderr
     assert "Traceback" not in done.stderr.split("Its last output:")[0]
+    assert shop.is_clean
+
+
+def test_a_crash_of_another_cause_is_not_explained_by_the_hosts_of_the_run(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    metrics = StubUpstream(lambda _, wire: wire.send(reply({})))
+    script = f"""
+        from urllib.request import urlopen
+        urlopen("http://localhost:{metrics.port}/batch", data=b"started").read()
+        dict(1)
+    """
+    shop = repository(tmp_path, upstream, {"agent.py": script})
+    done = shop.ratchet("init", "--yes", "--", sys.executable, "agent.py", "Where is my pan?")
+    metrics.close()
+    assert done.returncode == 3
+    assert "TypeError" in done.stderr
+    assert str(metrics.port) not in done.stderr.split("Its last output:")[0]
+
+
+def test_a_run_that_is_told_to_end_leaves_nothing(tmp_path: Path, upstream: StubUpstream) -> None:
+    script = """
+        import time
+        open("../started", "w").close()
+        time.sleep(600)
+    """
+    shop = repository(tmp_path, upstream, {"agent.py": script})
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ratchet", "init", "--", sys.executable, "agent.py", "Hello"],
+        cwd=shop.root,
+        env={**shop.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until((tmp_path / "started").exists)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, said
+    assert list((tmp_path / "temporary").iterdir()) == []
     assert shop.is_clean
 
 

@@ -18,7 +18,7 @@ from ratchet.autopilot.failed_rollout import require_success
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say
-from ratchet.autopilot.source_prompts import as_written, source_prompts
+from ratchet.autopilot.source_prompts import SourcePrompts, as_written, source_prompts
 from ratchet.bind.prompt_names import unused_name, without_number
 from ratchet.bind.recognise import recognise_within, shape_of
 from ratchet.bind.recorded_time import free_times
@@ -52,7 +52,7 @@ class FoundPrompt(msgspec.Struct, frozen=True):
     count: int
     """Number of model calls that it was seen in."""
     place: str = ""
-    """Place in the source, as `FILE:LINE`; empty if it is not a literal."""
+    """Place in the source, as `FILE:LINE`, or those of its parts; empty if it has none."""
 
     def __str__(self) -> str:
         place = f"{self.place}, " if self.place else ""
@@ -215,7 +215,9 @@ def found_in(
     root = repository_of(project.root)
     program = _program_files(project, root)
     inputs = [text for rollout in rollouts for text in texts_in(rollout.input)]
-    for prompt, count in source_prompts(root, calls, known, program, inputs).items():
+    in_source = source_prompts(root, calls, known, program, inputs)
+    prompts = [_placed(project, prompt, in_source) for prompt in prompts]
+    for prompt, count in in_source.counts.items():
         name = f"{project.agent_name}.user"  # which may be inside of a text
         written = as_written(root, prompt.template) or prompt
         place = _shown(project, prompt.place)
@@ -247,15 +249,15 @@ def _numbered(prompts: Sequence[FoundPrompt]) -> list[FoundPrompt]:
     Their numbers do not depend on how often each was sent.
     """
     numbered: list[FoundPrompt] = []
-    for prompt in sorted(prompts, key=_position):
+    for prompt in sorted(prompts, key=lambda prompt: _position(prompt.place)):
         name = unused_name(without_number(prompt.name), [earlier.name for earlier in numbered])
         numbered.append(msgspec.structs.replace(prompt, name=name))
     return numbered
 
 
-def _position(prompt: FoundPrompt) -> tuple[bool, str, int]:
-    place = _PLACE.match(prompt.place)
-    return (False, place[1], int(place[2])) if place else (True, "", 0)
+def _position(place: str) -> tuple[bool, str, int]:
+    first = _PLACE.match(place)
+    return (False, first[1], int(first[2])) if first else (True, "", 0)
 
 
 def texts_in(task_input: Any) -> list[str]:
@@ -279,6 +281,15 @@ def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -
         template, place = written or (timeless, "")
         prompts.append(FoundPrompt(name, template, proposal.count, _shown(project, place)))
     return prompts
+
+
+def _placed(project: Project, prompt: FoundPrompt, in_source: SourcePrompts) -> FoundPrompt:
+    """A prompt with the places of its parts if it is no literal as a whole."""
+    places = in_source.places_in.get(prompt.template.text, ())
+    if prompt.place or not places:
+        return prompt
+    shown = " + ".join(_shown(project, place) for place in sorted(places, key=_position))
+    return msgspec.structs.replace(prompt, place=shown)
 
 
 def _shown(project: Project, place: str) -> str:

@@ -32,13 +32,22 @@ class SourcePrompt(NamedTuple):
     """As `FILE:LINE`."""
 
 
+class SourcePrompts(NamedTuple):
+    """The literals that model calls sent."""
+
+    counts: dict[SourcePrompt, int]
+    """The number of texts that each was sent in, without those that consist of known prompts."""
+    places_in: dict[str, tuple[str, ...]]
+    """By the text of a known prompt: the places of the literals that it is made of."""
+
+
 def source_prompts(
     root: Path,
     calls: Iterable[Span],
-    others: Sequence[PromptTemplate] = (),
+    known: Sequence[PromptTemplate] = (),
     program: Collection[str] = (),
     inputs: Sequence[str] = (),
-) -> dict[SourcePrompt, int]:
+) -> SourcePrompts:
     """The literals of a repository that model calls sent, as the gateway can replace them.
 
     Of each text, the longest literal in it, and those before it and behind it.
@@ -46,13 +55,10 @@ def source_prompts(
     Args:
         root: The root of a git repository, or a folder without one.
         calls: Spans of model calls.
-        others: Prompts that are known; texts that consist of them are left out.
+        known: Prompts that are known.
         program: Files that the agent's command names, relative to the root: of equal literals,
             those in them count.
         inputs: Texts of the tasks' inputs: where one is the instruction, the user's text is none.
-
-    Returns:
-        The number of texts that each was sent in.
     """
     root = root.resolve()
     calls = list(calls)
@@ -69,11 +75,15 @@ def source_prompts(
         for call in calls
         for text in (*system_prompts(call.attributes), *leading_user_texts(call.attributes))
     ]
+    places: dict[str, dict[str, None]] = {}
     for text in replaced:
-        if any(recognise(template, text) is not None for template in others):
-            continue
-        counts.update(_prompts_in(text, longest_first))
-    return dict(counts)
+        sent = list(_prompts_in(text, longest_first))
+        whole = next((prompt for prompt in known if recognise(prompt, text) is not None), None)
+        if whole is None:
+            counts.update(sent)
+        else:
+            places.setdefault(whole.text, {}).update(dict.fromkeys(part.place for part in sent))
+    return SourcePrompts(dict(counts), {text: tuple(parts) for text, parts in places.items()})
 
 
 def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourcePrompt]:

@@ -6,6 +6,7 @@ import gc
 import io
 import signal
 import sys
+from types import FrameType
 
 _SELDOM = (50_000, 10, 10)
 """Garbage collection thresholds: commands allocate many objects that live until exit."""
@@ -25,6 +26,7 @@ def main() -> None:
 
     if TELLER is not None:  # it stops this command so, whatever its own starter ignores
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
 
     app = app_for(sys.argv[1:])
     gc.freeze()
@@ -34,3 +36,9 @@ def main() -> None:
     if "torch" not in sys.modules:  # whose libraries print a page of leaks otherwise
         gc.freeze()  # or the interpreter scans all objects once more at exit
     sys.exit(code)
+
+
+def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Stop a command as Ctrl-C does, so that what it started and its temporary files go too."""
+    handler = signal.getsignal(signal.SIGINT)  # ignored in the background of a shell's script
+    (handler if callable(handler) else signal.default_int_handler)(number, frame)

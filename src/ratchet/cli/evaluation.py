@@ -13,9 +13,10 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.failed_rollout import failed_call_in, failure_of
-from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import discover_prompts
+from ratchet.autopilot.report_cards import trust_objective
 from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.cli.console import (
     DatasetOption,
@@ -33,10 +34,10 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidates, select_tasks
-from ratchet.evaluate import broken, is_failure
+from ratchet.evaluate import Evaluator, broken, is_failure
 from ratchet.run import FileLock
 from ratchet.store import Store
-from ratchet.types import AgentError, Candidate
+from ratchet.types import AgentError, Candidate, ConfigError
 from ratchet.types.wording import counted
 
 ROLLOUTS_READ = 50
@@ -140,7 +141,26 @@ async def _evaluate(
     for evaluator in evaluators:
         if sentence := getattr(evaluator, "spending", ""):
             watcher.message(sentence)
+    if sentence := await _cannot_decide(project, store, agent, evaluators, skip_bad):
+        watcher.message(sentence)
     return batches
+
+
+async def _cannot_decide(
+    project: Project, store: Store, agent: Any, evaluators: Sequence[Evaluator], skip_bad: bool
+) -> str:
+    """Why `ratchet improve` would refuse the objective, if that costs no model calls to find."""
+    if not project.config.evaluators:
+        return ""
+    try:
+        objective = objective_of(project.config, evaluators, agent)
+        if any(getattr(evaluator, "calls_per_score", 0) for evaluator in evaluators):
+            return ""
+        dataset, _ = project_dataset(project, skip_bad=skip_bad, needs=())
+        await trust_objective(project, store, evaluators, objective, dataset)
+    except ConfigError as error:
+        return f"ratchet improve would stop here. {error.message} {error.hint or ''}".rstrip()
+    return ""
 
 
 def means_of(batch: Batch) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ def wire_by_watching(
         check_branch(root, options.branch)
     _check_inputs(root, run, options.inputs)
     arguments = _arguments(run, options)
-    say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
+    say(f"Running: {one_line(_told(run))}")
     committed_files = CommittedFiles(root)
     places = [subject.rpartition(":") for subject in options.allowed]
     recording = record(
@@ -200,7 +200,8 @@ def wire_by_watching(
     print_verified(recording, declaring.wiring, declaring.verification, findings, declaring.left)
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in declaring.plan.files)
-    say(f"\n{where}: {files}. It took {own_s:.0f} s, plus the agent's own runs and the tests.")
+    tests = " and the tests" if options.tests and inventory.tests else ""
+    say(f"\n{where}: {files}. It took {own_s:.0f} s, plus the agent's own runs{tests}.")
     for sentence in left_by_run(root, declaring.plan.traces):
         say(sentence)
     if sentence := constant_values(derived, declaring.wiring):
@@ -531,15 +532,14 @@ def _after_failure(recording: Recording) -> str:
             "Run it by hand until it works, then run ratchet init again. If it failed on a "
             "simulated answer, which means nothing, set a key and leave out --simulated."
         )
-    if recording.contacts and not (recording.calls or recording.missing):
+    if recording.lacked_hosts and not (recording.calls or recording.missing):
         return "Or run it by hand until it works, then run ratchet init again."
     return "Run it by hand until it works, then run ratchet init again."
 
 
 def _refused(recording: Recording, allowed: Sequence[str]) -> str:
     """What a contained run asked for in vain and may need, as a sentence; empty if nothing."""
-    contacted = [f"{contact.host}:{contact.port}" for contact in recording.contacts]
-    hosts = [host for host in contacted if host not in allowed]
+    hosts = [host for host in recording.lacked_hosts if host not in allowed]
     others = any(missing.kind != "host" for missing in recording.missing)
     if others or not (recording.simulated and hosts):
         return ""
@@ -603,9 +603,13 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
             "ratchet init again"
         ]
     steps = [declaring.next_step] if declaring.next_step else []
-    has_answer = any(
-        finding.name == "answer" and finding.holds for finding in declaring.verification.findings
-    )
+    held = {finding.name: finding.holds for finding in declaring.verification.findings}
+    has_answer = bool(held.get("answer"))
+    if held.get("changed prompt") is False:
+        steps.append(
+            "ratchet improve cannot change the prompts as they are sent. To let it, declare them in"
+            " the source: ratchet init --undo, then ratchet init --declare with the same command"
+        )
     if derived.function and not has_answer and recording.python is not None:
         steps.append(
             f"{one_line(derived.function)} returns the answer that the command does not print. To"
@@ -639,6 +643,15 @@ def _arguments(run: CommandRun | ServiceRun, options: InitOptions) -> str:
     flags = {"--simulated": options.simulated, "--declare": options.declare}
     words += [flag for flag, is_given in flags.items() if is_given]
     return " ".join([*map(_quoted, words), _words_of(run)])
+
+
+def _told(run: CommandRun | ServiceRun) -> str:
+    """What is run, for people."""
+    if isinstance(run, CommandRun):
+        given = "" if run.stdin is None else f", with {run.stdin.strip()!r} on standard input"
+        return f"{shlex.join(run.argv)}{given}"
+    started = f"{shlex.join(run.serve)}, then " if run.serve else ""
+    return f"{started}{run.method} {run.url} {run.data or ''}".rstrip()
 
 
 def _words_of(run: CommandRun | ServiceRun) -> str:

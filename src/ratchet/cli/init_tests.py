@@ -22,6 +22,8 @@ from ratchet.wire.recording.processes import Process
 TESTS_TIMEOUT_S = 120.0
 """Time limit of each run of the tests."""
 
+NO_COMMAND = 127
+"""Exit code of a shell that does not find the program."""
 NAME = "the project's tests"
 _TIME = re.compile(r"\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+")
 
@@ -144,6 +146,8 @@ def _run(
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
+    if ended.code == NO_COMMAND:
+        raise _NotRun(f"The tests cannot be run here: {last_line}")
     return _End(ended.code, last_line)
 
 

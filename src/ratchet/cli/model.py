@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
-import signal
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -150,7 +148,6 @@ def model(
             f"The trained adapters in {trained} are not served. To serve them, add --trainable.",
             markup=False,
         )
-    signal.signal(signal.SIGTERM, _stop)
     try:
         if open_weights:
             with PolicyServer(
@@ -213,10 +210,6 @@ def _adapters(options: list[str]) -> dict[str, str]:
             )
         folders[name] = path
     return folders
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _announce(url: str, name: str, pid: int, json: bool, capacity: str) -> None:

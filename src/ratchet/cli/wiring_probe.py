@@ -225,7 +225,7 @@ def _prompts_sent(
             add("recorded", _template(text, text))
     root = repository_of(project.root)
     known, inputs = list(prompts.values()), texts_in(ended.rollout.input)
-    for prompt in source_prompts(root, calls, known, inputs=inputs):
+    for prompt in source_prompts(root, calls, known, inputs=inputs).counts:
         add("recorded.user", prompt.template)
     # What varies from run to run is found again by its literals, or else by what was the same.
     for text in sent:

@@ -34,13 +34,11 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
     if before is None:
         raise EditedSince("it has been edited since; delete it if you no longer need it")
     with tempfile.TemporaryDirectory(prefix="ratchet-undo-") as folder:
-        names = []
-        for name, data in (("current", current), ("after", after), ("before", before)):
+        for name, data in {"current": current, "after": after, "before": before}.items():
             (Path(folder) / name).write_bytes(data)
-            names.append(name)
         try:
             merge = subprocess.run(
-                ["git", "merge-file", "-p", "-q", *names],
+                ["git", "merge-file", "-p", "-q", "current", "after", "before"],
                 cwd=folder,
                 capture_output=True,
                 timeout=_TIMEOUT_S,

@@ -52,7 +52,7 @@ def write(plan: Plan) -> None:
         raise InputError("There is nothing to write: the plan is empty.")
     check_unchanged(plan)
     place = _place(plan.root)
-    if (place / _INDEX).exists():
+    if is_stored(plan.root):
         raise InputError(
             f"Files were already written to {plan.root}.",
             hint="Undo the earlier wiring first: ratchet init --undo",

@@ -25,10 +25,6 @@ def look(path: Path) -> Inventory:
     listing = FileListing(path)
     frameworks = find_frameworks(listing)
     projects = find_projects(listing, frameworks)
-    commands = find_commands(listing)
-    tests = tuple(find_tests(listing, projects))
-    tables = tuple(find_data_files(listing))
-    prompts = tuple(find_prompts(listing))
     return Inventory(
         root=str(listing.root),
         git=listing.git,
@@ -36,10 +32,10 @@ def look(path: Path) -> Inventory:
         languages=listing.languages(),
         projects=tuple(projects),
         frameworks=frameworks,
-        commands=commands,
-        tests=tests,
-        data_files=tables,
-        prompts=prompts,
+        commands=find_commands(listing),
+        tests=tuple(find_tests(listing, projects)),
+        data_files=tuple(find_data_files(listing)),
+        prompts=tuple(find_prompts(listing)),
         secret=tuple(listing.secret),
         passed_over=tuple(
             PassedOver(place, reason) for place, reason in sorted(listing.passed_over.items())

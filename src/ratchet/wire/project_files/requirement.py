@@ -37,8 +37,8 @@ def allows_older(python: str) -> bool:
 
 def excludes_all(python: str) -> bool:
     """Whether a constraint on Python allows no version that Ratchet runs on."""
-    for operator, major, minor in re.findall(r"(<=?|==)\s*(\d+)\.(\d+)", python):
-        bound = (int(major), int(minor))
-        if bound < _LOWEST or (operator == "<" and bound == _LOWEST):
-            return True
-    return False
+    bounds = re.findall(r"(<=?|==)\s*(\d+)\.(\d+)", python)
+    return any(
+        (int(major), int(minor), operator != "<") < (*_LOWEST, True)
+        for operator, major, minor in bounds
+    )

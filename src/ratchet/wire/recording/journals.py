@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from ratchet.wire.recording.recording import Argument, Frame, Value
 
 MAX_EVENTS = 500_000
+_ABOUT_NETWORK = re.compile(r"Connect|Resolution|gaierror|Timeout|Network")
 
 
 class Journals:
@@ -23,12 +25,8 @@ class Journals:
 
     def __init__(self, folder: Path) -> None:
         self.events = list(_read(folder))
-        self._frames: dict[str, Frame] = {}
-        numbers: dict[str, int] = {}
-        for event in self.events:
-            if event["kind"] == "frame":
-                number = numbers.setdefault(event["name"], len(numbers))
-                self._frames[event["name"]] = frame_of(event, number)
+        frames = {event["name"]: event for event in self.of("frame")}
+        self._frames = {name: frame_of(event, n) for n, (name, event) in enumerate(frames.items())}
         for event in self.events:
             if event["kind"] == "ended" and event["name"] in self._frames:
                 value = event.get("returned")
@@ -42,6 +40,11 @@ class Journals:
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Events of a kind, in order."""
         return [event for event in self.events if event["kind"] == kind]
+
+    def crashed(self, *, by_network: bool) -> bool:
+        """Whether an exception ended the program that is, or is not, about the network."""
+        kinds = [error["type"] for event in self.of("crash") for error in event["errors"]]
+        return bool(kinds) and by_network == any(map(_ABOUT_NETWORK.search, kinds))
 
     def stack(self, call: str) -> tuple[Frame, ...]:
         """Frames of a call, outermost first."""

@@ -397,11 +397,7 @@ def _hosts(
 
     What a library reports to its maker in the background ends no program.
     """
-    about_network = any(
-        re.search(r"Connect|Resolution|gaierror|Timeout|Network", error["type"])
-        for event in journals.of("crash")
-        for error in event["errors"]
-    )
+    about_network = journals.crashed(by_network=True)
     # Of Python the error is known; what was printed before it need not matter.
     output = "" if journals.of("crash") else output
     for contact in did.contacts[:MAX_HOSTS]:
@@ -453,9 +449,8 @@ def _optional(tree: ast.Module) -> Iterator[int]:
 
 def _later(tree: ast.Module) -> Iterator[int]:
     """Lines of imports that only some runs reach."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
-            yield from _lines([node])
+    branches = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
+    return _lines(node for node in ast.walk(tree) if isinstance(node, branches))
 
 
 def _lines(nodes: Iterable[ast.AST]) -> Iterator[int]:

@@ -30,10 +30,11 @@ from ratchet.wire.recording.model_calls import (
     request_of,
     texts_of_request,
 )
-from ratchet.wire.recording.outside import Outside, listing, outside
+from ratchet.wire.recording.outside import listing, outside
 from ratchet.wire.recording.processes import Ended
 from ratchet.wire.recording.recording import (
     CommandRun,
+    Contact,
     Missing,
     PythonUsed,
     Recording,
@@ -141,6 +142,7 @@ def record(
             simulated=simulated,
         )
     keys = _model_keys(exchanges, placeholders)
+    contacts = () if journals.crashed(by_network=False) else did.contacts
     return Recording(
         run=run,
         root=str(root),
@@ -159,6 +161,7 @@ def record(
         ),
         constructors=journals.constructors(),
         contacts=did.contacts,
+        lacked_hosts=tuple(f"{contact.host}:{contact.port}" for contact in contacts),
         writes=did.writes,
         programs=did.programs,
         missing=lacking,
@@ -170,7 +173,7 @@ def record(
         model_keys=keys,
         notes=(
             *_notes(argv, journals, ended, calls, placeholders, around.dotenv, keys),
-            *([] if calls else [_no_call(root, did, lacking)]),
+            *([] if calls else [_no_call(root, contacts if not lacking else ())]),
             *uncontained,
             *(clean(text) for text in _unseen_crashes(journals, stderr)),
         ),
@@ -298,14 +301,14 @@ def _notes(
         yield f".env sets {', '.join(unread)}, but is not loaded: set it in the environment."
 
 
-def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
+def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
     """Says that no model call was seen, and why if a program without a hook has a fixed address."""
     hosts = [
         f"{contact.host}:{contact.port}"
         + (f" ({place})" if (place := place_in_code(root, contact.host)) else "")
-        for contact in did.contacts
+        for contact in contacts
     ]
-    if lacking or not hosts:
+    if not hosts:
         return "No model call was seen."
     return (
         f"No model call was seen. It contacted {', '.join(hosts)}. If one is the model, let the "

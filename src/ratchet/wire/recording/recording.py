@@ -210,6 +210,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     constructors: tuple[Frame, ...]
     """Constructors of the repository's classes whose objects are `self` in recorded frames."""
     contacts: tuple[Contact, ...]
+    lacked_hosts: tuple[str, ...] = ()
+    """`HOST:PORT` of the contacts that it may have failed without."""
     writes: tuple[FileWrite, ...]
     programs: tuple[Program, ...]
     missing: tuple[Missing, ...]
