@@ -156,6 +156,8 @@ def test_improve_refuses_a_flawed_comparison_before_it_learns(make_project: Make
     assert card.verdict == "rejected"
     checked: Any = project.json("evaluators", "check")["cards"]
     assert [each["id"] for each in checked] == [card.id]
+    evaluated = " ".join(project.ratchet("eval").stdout.split())
+    assert "ratchet improve would stop here. The evaluator 'generous' cannot decide" in evaluated
 
 
 def test_a_decision_shows_what_its_evaluator_rests_on(make_project: MakeProject) -> None:
