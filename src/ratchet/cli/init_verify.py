@@ -195,6 +195,9 @@ def verify(
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
         denied = answer.own.denied if answer.own else ()
+        if calls and answer.own is None:
+            made = counted(len(calls), "model call")
+            error += f" It had made {made}; the recorded run made {len(recording.calls)}."
         return WiringVerification(
             works=False, findings=(), denied=denied, why=f"{error} {answer.hint}"
         )
