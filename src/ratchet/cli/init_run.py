@@ -376,11 +376,11 @@ def _stashed(
 
 
 def _written_outside(recording: Recording) -> tuple[str, ...]:
-    """What the recorded run wrote in home and temporary folders, as innermost files or folders."""
+    """What the recorded run left in home and temporary folders, as innermost files or folders."""
     groups: dict[str, list[str]] = {}
     for written in recording.writes:
         depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
-        if depth and written.how != "deleted":
+        if depth and os.path.exists(os.path.expanduser(written.path)):
             first = "/".join(PurePosixPath(written.path).parts[:depth])
             groups.setdefault(first, []).append(written.path)
     return tuple(os.path.commonpath(paths) for paths in groups.values())

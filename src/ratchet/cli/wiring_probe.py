@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import AsyncExitStack, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from ratchet.bind.prompt_names import unused_name
 from ratchet.bind.recognise import recognise_within
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import is_model_call, system_prompts
+from ratchet.run import Runner
 from ratchet.run.denials import allowing, described, kept_of
 from ratchet.sandbox.acts import Act
 from ratchet.store import Store
@@ -119,10 +120,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAnswer:
     project = Project(folder, read_config(settings), project_server)
-    with agent_model(project, _say), project.open_store() as store:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(agent_model(project, _say))
+        store = stack.enter_context(project.open_store())
         agent = project.load_agent()
+        queue = f"{PROBE_QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
+        runner = await stack.enter_async_context(
+            open_runner(project, store, agent, queue, _say, take_over=False)
+        )
+        rollout = partial(_rollout, project, store, runner, queue, request.task_input)
         own = project.source_candidate(agent)
-        first = await _rollout(project, store, agent, own, request.task_input)
+        first = await rollout(own)
         between = time.time()
         learned: Sequence[str] = ()
         if agent.prompts_in_calls:
@@ -148,7 +156,7 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         )
         second = None
         if changed.id != own.id:
-            second = await _rollout(project, store, agent, changed, request.task_input)
+            second = await rollout(changed)
     return ProbeAnswer(
         own=first.shown,
         changed=second.shown if second else None,
@@ -165,10 +173,14 @@ class _Ended(NamedTuple):
 
 
 async def _rollout(
-    project: Project, store: Store, agent: Any, candidate: Candidate, task_input: Any
+    project: Project,
+    store: Store,
+    runner: Runner,
+    queue: str,
+    task_input: Any,
+    candidate: Candidate,
 ) -> _Ended:
     store.candidates.put(candidate, time.time())
-    queue = f"{PROBE_QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
     rollout = Rollout.of(
         Task("recorded", task_input),
         candidate.id,
@@ -178,8 +190,7 @@ async def _rollout(
         purpose="check",
         max_attempts=1,
     )
-    async with open_runner(project, store, agent, queue, _say, take_over=False) as runner:
-        ended = (await runner.run([rollout], [candidate]))[rollout.id]
+    ended = (await runner.run([rollout], [candidate]))[rollout.id]
     spans = store.spans.of(rollout.id)
     denied = [act for act in kept_of(spans) if act.end == "denied"]
     report = ProbeRollout(
