@@ -93,8 +93,15 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         """Check that a task's input has the fields that the settings name.
 
         Raises:
-            InputError: It has not.
+            InputError: It has not, or is a whole body where a field of one is wanted.
         """
+        if isinstance(self.body, dict) and isinstance(task_input, dict):
+            for name, value in self.body.items():
+                if value == "{input}" and {name} <= task_input.keys() <= self.body.keys():
+                    raise InputError(
+                        f"The input is an object with {name!r}, but [agent] body in ratchet.toml"
+                        f" already has {{input}} there: give the value of {name!r} alone."
+                    )
         self.command(task_input)
         self.request(task_input)
         self.fields(task_input)
