@@ -31,12 +31,12 @@ def test_a_cost_is_a_number_or_at_least_one_or_not_measured(cost: Cost, text: st
 def test_a_run_of_unknown_cost_is_null_for_machines_and_said_to_people() -> None:
     costs = RunCosts(rollouts=2, cost=Cost(known_usd=0.5, unpriced={"own": 3}))
     assert costs_text(costs) == (
-        "2 rollouts of the agent in all stages; in all at least $0.5000, 3 calls unpriced"
+        "2 rollouts of the agent; total cost at least $0.5000, 3 calls unpriced"
     )
     unpriced = Cost(unpriced={"own": 61})
     costs_without_price = RunCosts(rollouts=2, coach_calls=61, of_coach=unpriced, cost=unpriced)
     assert costs_text(costs_without_price) == (
-        "2 rollouts of the agent in all stages; 61 coach calls (cost unknown: no price is set)"
+        "2 rollouts of the agent; 61 coach calls (cost unknown: no price is set)"
     )
     told = costs.for_machines()
     assert (told["dollars"], told["known_dollars"], told["unpriced"]) == (None, 0.5, {"own": 3})

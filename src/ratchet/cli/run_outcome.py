@@ -15,12 +15,12 @@ from ratchet.types.wording import counted
 def costs_text(costs: RunCosts) -> str:
     """What a run has spent in all its stages, as text."""
     parts = [
-        f"{counted(costs.rollouts, 'rollout')} of the agent in all stages",
+        f"{counted(costs.rollouts, 'rollout')} of the agent",
         *_calls(costs.coach_calls, "coach", costs.of_coach),
         *_calls(costs.judge_calls, "judge", costs.of_judges),
     ]
     if costs.cost.known_usd:
-        parts.append(f"in all {costs.cost}")
+        parts.append(f"total cost {costs.cost}")
     elif costs.cost.unpriced and not any(UNPRICED in part for part in parts):
         parts.append(UNPRICED)
     return "; ".join(parts)

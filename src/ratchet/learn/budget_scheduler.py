@@ -419,7 +419,9 @@ def _gain(record: ArmRecord) -> str:
     if record.refused and not record.rollouts and not record.coach_calls:
         return "could not work"
     cost = _format_cost(record.rollouts, record.coach_calls, record.dollars)
-    return f"+{record.gain:.3f} for {cost}" if record.gain > 0 else f"no gain for {cost}"
+    if record.gain > 0:
+        return f"+{record.gain:.3f} for {cost}"
+    return f"no gain for {cost}" if record.rollouts or record.coach_calls else "no gain"
 
 
 def _cost(part: Lab) -> str:

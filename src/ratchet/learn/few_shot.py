@@ -133,8 +133,9 @@ class FewShot:
         if not sets:
             race.ended = SearchEnd(
                 "idle",
-                f"fewer than {MIN_POOL} of {counted(size, 'train task')} ran well enough to be "
-                "shown, or have an expected answer that scores full marks",
+                f"of {counted(size, 'train task')}, fewer than {MIN_POOL} can be shown as examples:"
+                " that takes an answer of the agent that scores well, or an expected answer that"
+                " scores full marks",
             )
         await race.run(sets)
         return await self._finish(lab, race, val)
