@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.observe.model_apis import parts
@@ -127,11 +127,16 @@ def assembly() -> ChatAssembly:
 
 
 class ChatAssembly:
-    """Merges the chunks of a streamed response."""
+    """Merges the chunks of a streamed response; those of text completions, too.
 
-    def __init__(self) -> None:
+    Args:
+        new_choice: Makes what merges the chunks of a choice; None for that of a chat.
+    """
+
+    def __init__(self, new_choice: Callable[[], Any] | None = None) -> None:
+        self._new_choice = new_choice or _Choice
         self._response: dict[str, Any] = {}
-        self._choices: dict[int, _Choice] = {}
+        self._choices: dict[int, Any] = {}
         self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
@@ -152,7 +157,7 @@ class ChatAssembly:
             if choice is None:
                 if len(self._choices) >= MAX_ITEMS:
                     continue
-                choice = self._choices[index] = _Choice()
+                choice = self._choices[index] = self._new_choice()
             choice.add(event_choice)
 
     @property

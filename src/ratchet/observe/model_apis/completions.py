@@ -11,7 +11,6 @@ from ratchet.observe.model_apis.bounded_json import (
     MAX_TOKENS,
     GrowingText,
     bounded_text,
-    count,
     items,
     json_text,
     mapping,
@@ -21,7 +20,6 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
 from ratchet.observe.model_apis.request_texts import PromptTexts, TextPath, with_texts
 from ratchet.observe.model_apis.settings import settings
-from ratchet.observe.model_apis.usage import usage_of_chunk
 
 __all__ = [
     "OPERATION",
@@ -99,54 +97,9 @@ def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
     return PromptTexts(texts, [])
 
 
-def assembly() -> CompletionAssembly:
+def assembly() -> chat.ChatAssembly:
     """A new assembly for a streamed response."""
-    return CompletionAssembly()
-
-
-class CompletionAssembly:
-    """Merges the chunks of a streamed response."""
-
-    def __init__(self) -> None:
-        self._response: dict[str, Any] = {}
-        self._choices: dict[int, _Choice] = {}
-        self._ended = False
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        """Add a chunk."""
-        for key in ("id", "model", "prompt_token_ids", "ratchet", "error"):
-            value = event.get(key)
-            if value is not None:
-                self._response[key] = value
-        if reported := usage_of_chunk(event):
-            self._response["usage"] = reported
-            self._ended = not event.get("choices")
-        for event_choice in items(event.get("choices")):
-            event_choice = mapping(event_choice)
-            index = count(event_choice.get("index")) or 0
-            choice = self._choices.get(index)
-            if choice is None:
-                if len(self._choices) >= MAX_ITEMS:
-                    continue
-                choice = self._choices[index] = _Choice()
-            choice.add(event_choice)
-
-    @property
-    def begun(self) -> bool:
-        """Whether the model has begun to answer."""
-        return bool(self._choices)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the model has said why it stopped, or its usage has come after the choices."""
-        return self._ended or (
-            bool(self._choices) and all(choice.finish_reason for choice in self._choices.values())
-        )
-
-    def response(self) -> dict[str, Any]:
-        """The response so far."""
-        choices = [self._choices[index].whole() for index in sorted(self._choices)]
-        return {**self._response, "choices": choices} if choices else dict(self._response)
+    return chat.ChatAssembly(_Choice)
 
 
 class _Choice:
