@@ -269,7 +269,9 @@ def test_a_chat_loop_that_ends_with_its_input_has_answered(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
     loop = """
+        import atexit, sys
         from support.agent import ask
+        atexit.register(print, "Gave up sending traces.", file=sys.stderr)
         while True:
             print("agent:", ask("You answer for the shop, in one word.", input("you: ")))
     """

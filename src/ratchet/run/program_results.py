@@ -52,8 +52,14 @@ def last_line(stdout: bytes) -> object:
 
 
 def ended_with_input(stderr: str) -> bool:
-    """Whether a program failed because its input ended, as a chat loop does that asks for more."""
-    return stderr.rstrip().rpartition("\n")[2].startswith("EOFError")
+    """Whether a program failed because its input ended, as a chat loop does that asks for more.
+
+    Its threads may have said more since. Prompts of click and Typer say that they abort.
+    """
+    _, ended, since = f"\n{stderr}".rpartition("\nEOFError")
+    if ended and "Traceback (most recent call last)" not in since:
+        return True
+    return stderr.rstrip().rpartition("\n")[2] in ("Aborted!", "Aborted.")
 
 
 def result_at(body: bytes, path: str) -> object:
