@@ -145,6 +145,19 @@ def test_settings_that_pydantic_requires_are_named_as_the_example_names_them(
     assert names == {"SHOP_SEARCH_KEY", "SHOP_MODEL_NAME"}
 
 
+def test_a_variable_with_a_default_is_not_missing_though_the_error_shows_it(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import os, sys
+        mode, city = os.getenv("SHOP_MODE", "quick"), os.environ.get("SHOP_CITY")
+        sys.exit(f"SHOP_MODE is {mode}, but SHOP_CITY is {city}.")
+        """,
+    )
+    names = {entry.name for entry in recorded(root, "main.py").missing if entry.kind == "variable"}
+    assert names == {"SHOP_CITY"}
+
+
 def test_a_field_that_a_librarys_own_model_requires_is_no_variable(tmp_path: Path) -> None:
     root = project(
         tmp_path,

@@ -36,6 +36,7 @@ _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:
 _NAME = re.compile(r"(?:^\s*|\bexport\s+)([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _OFF = re.compile(r"^\s*#+\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_DEFAULTED = re.compile(r"(?:getenv|environ\.get)\(\s*['\"](\w+)['\"]\s*,")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
 _INVALID = re.compile(r"validation errors? for (\w+)")
@@ -284,7 +285,8 @@ def _variables(
         for field in _REQUIRED.findall(output):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
             reasons[name or field.upper()] = "The program's settings require it."
-    for name in dict.fromkeys(_MENTIONED.findall(output)):
+    optional = {*_DEFAULTED.findall(sources.text())} - {*reads}
+    for name in [n for n in dict.fromkeys(_MENTIONED.findall(output)) if n not in optional]:
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
             asking = absent.get(name) or "The program"
             reasons.setdefault(name, f"{asking} needs it: the program's error names it.")
