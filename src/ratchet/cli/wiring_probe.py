@@ -85,7 +85,7 @@ class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     denied: tuple[DeniedAct, ...]
     seconds: float
-    """Seconds of the attempt itself."""
+    """Seconds of the attempt itself, or for a service until it has answered, with its start."""
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +190,9 @@ async def _rollout(
         purpose="check",
         max_attempts=1,
     )
+    begun = time.monotonic()
     ended = (await runner.run([rollout], [candidate]))[rollout.id]
+    waited_s = time.monotonic() - begun
     spans = store.spans.of(rollout.id)
     denied = [act for act in kept_of(spans) if act.end == "denied"]
     report = ProbeRollout(
@@ -198,7 +200,7 @@ async def _rollout(
         output=ended.output,
         error=ended.error,
         denied=tuple(_denied(act, project.root) for act in denied),
-        seconds=ended.duration_s or 0.0,
+        seconds=waited_s if project.config.agent.serve else ended.duration_s or 0.0,
     )
     return _Ended(report, ended, spans)
 
