@@ -35,6 +35,11 @@ COMMANDS: dict[str, Command] = {
         "demo",
         "Improve an example agent, from baseline to git branch. No API key, no network.",
     ),
+    "init": Command(
+        "init",
+        "init",
+        "Wire an agent by watching it run once.",
+    ),
     "run": Command(
         "run_agent",
         "run",
@@ -72,11 +77,6 @@ COMMANDS: dict[str, Command] = {
         "model",
         "model",
         "Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.",
-    ),
-    "init": Command(
-        "init",
-        "init",
-        "Wire an agent by watching it run once.",
     ),
     "doctor": Command(
         "doctor",
@@ -211,7 +211,7 @@ COMMANDS: dict[str, Command] = {
 
 HELP = """Improve an LLM agent from its own traffic, and ship a change only if proved better.
 
-Start with: ratchet demo. In your own project: ratchet improve."""
+Start with: ratchet demo. In your own project: ratchet init -- COMMAND, then ratchet improve."""
 
 
 def _version(requested: bool) -> None:
