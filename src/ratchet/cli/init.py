@@ -218,7 +218,8 @@ def _run_of(
         raise InputError(
             "ratchet init needs the command that runs the agent today, with one real input."
             + _candidates(root),
-            hint='ratchet init -- python -m support "Where is my order 4711?"',
+            hint='For example: ratchet init -- python -m support "Where is my order 4711?"; '
+            "for a service, ratchet init --serve COMMAND --url URL --data BODY.",
         )
     return CommandRun(argv=words, stdin=None if stdin is None else _whole_line(stdin))
 
