@@ -93,13 +93,16 @@ def test_a_label_of_the_input_is_none_beside_a_prompt_but_one_alone(tmp_path: Pa
     assert prompts(tmp_path, files, [user]) == ["main.py:2"]
 
 
-def test_a_role_of_one_word_counts_beside_its_goal_alone(tmp_path: Path) -> None:
+def test_a_role_of_one_word_counts_beside_its_goal_alone_and_a_name_in_the_code_does_not(
+    tmp_path: Path,
+) -> None:
     agents = (
-        'agent(\n    role="Writer",\n    goal="Write reports that managers read to the end",\n)\n'
+        'agent(\n    name="DeskWriter",\n    role="Writer",\n'
+        '    goal="Write reports that managers read to the end",\n)\n'
     )
     files = {"agents.py": agents, "other.py": 'TITLE = "Writer"\n'}
-    sent = "You are Writer.\nYour goal is: Write reports that managers read to the end"
-    assert prompts(tmp_path, files, [("system", sent)]) == ["agents.py:2", "agents.py:3"]
+    sent = "You are DeskWriter, Writer.\nYour goal is: Write reports that managers read to the end"
+    assert prompts(tmp_path, files, [("system", sent)]) == ["agents.py:3", "agents.py:4"]
 
 
 def test_a_script_without_an_ending_is_read_in_the_language_of_its_first_line(

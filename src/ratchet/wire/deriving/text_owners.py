@@ -295,8 +295,10 @@ def says_enough(pieces: Sequence[str]) -> bool:
 
 
 def is_few_words(pieces: Sequence[str]) -> bool:
-    """Whether it may be a name, such as an agent's role."""
-    return len(pieces) == 1 and len(pieces[0]) >= MIN_NAME and pieces[0][0].isupper()
+    """Whether it may be an agent's role, and not its name in the code, such as FileAgent."""
+    words = pieces[0] if len(pieces) == 1 else ""
+    written = " " in words or words[1:].islower() or words.isupper()
+    return len(words) >= MIN_NAME and words[0].isupper() and written
 
 
 def in_order(pieces: Sequence[str], text: str) -> bool:

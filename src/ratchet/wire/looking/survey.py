@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from pathlib import Path
 
 from ratchet.wire.looking.commands import find_commands
@@ -37,7 +38,5 @@ def look(path: Path) -> Inventory:
         data_files=tuple(find_data_files(listing)),
         prompts=tuple(find_prompts(listing)),
         secret=tuple(listing.secret),
-        passed_over=tuple(
-            PassedOver(place, reason) for place, reason in sorted(listing.passed_over.items())
-        ),
+        passed_over=tuple(starmap(PassedOver, sorted(listing.passed_over.items()))),
     )
