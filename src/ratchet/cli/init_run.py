@@ -513,8 +513,9 @@ def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
         + last_output,
         hint=_refused(recording, allowed)
         + (f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
-        + "Give a command whose input makes the agent call its model; clear any cached answers; "
-        "let a variable such as OPENAI_BASE_URL set its client's base URL.",
+        + ("If its last output shows an error, mend that first. Otherwise give" if tail else "Give")
+        + " a command whose input makes the agent call its model; clear any cached answers; let a"
+        " variable such as OPENAI_BASE_URL set its client's base URL.",
     )
 
 
