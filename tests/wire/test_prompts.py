@@ -373,3 +373,21 @@ def test_what_a_tool_returned_is_none_although_the_user_sends_it(tmp_path: Path)
     sent = [(text.role, text.text) for text in texts_of_request(request)]
     assert ("tool", result) in sent
     assert prompts(tmp_path, {"main.py": source}, sent) == ["main.py:1"]
+
+
+def test_prompts_in_scripts_without_spaces_are_found(tmp_path: Path) -> None:
+    agents = (
+        "from library import PREFIX\n"
+        'triage = agent(instructions=(f"{PREFIX} " "あなたは質問を他の適切な担当に委任します。"))\n'
+        'shop = f"你是{name}商店的客服，请用一句话回答。"\n'  # noqa: RUF001
+        'label = f"问题：{question}"\n'  # noqa: RUF001
+    )
+    sent = [
+        (
+            "system",
+            "# Context\nYou are one of many agents. あなたは質問を他の適切な担当に委任します。",
+        ),
+        ("system", "你是月光商店的客服，请用一句话回答。"),  # noqa: RUF001
+        ("user", "问题：锅在哪里？"),  # noqa: RUF001
+    ]
+    assert prompts(tmp_path, {"agents.py": agents}, sent) == ["agents.py:2", "agents.py:3"]

@@ -23,6 +23,7 @@ from ratchet.bind.prompt_names import unused_name, without_number
 from ratchet.bind.recognise import recognise_within, shape_of
 from ratchet.bind.recorded_time import free_times
 from ratchet.observe.system_prompts import is_model_call, system_prompts
+from ratchet.run.denials import kept_of
 from ratchet.run.program import AnyAgent, source_files
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
@@ -215,7 +216,9 @@ def found_in(
     root = repository_of(project.root)
     program = _program_files(project, root)
     inputs = [text for rollout in rollouts for text in texts_in(rollout.input)]
-    in_source = source_prompts(root, calls, known, program, inputs)
+    copied = (act.subject for act in kept_of(spans) if act.end == "copied")
+    own_output = {os.path.relpath(path, root) for path in copied}
+    in_source = source_prompts(root, calls, known, program, inputs, own_output)
     prompts = [_placed(project, prompt, in_source) for prompt in prompts]
     for prompt, count in in_source.counts.items():
         name = f"{project.agent_name}.user"  # which may be inside of a text

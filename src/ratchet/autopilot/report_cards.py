@@ -275,7 +275,9 @@ def _refusal(
     ways = []
     if labels:
         ways.append(f"label {counted(labels, 'rollout')} (ratchet label)")
-    if verdict != "rejected":
+    if verdict == "rejected":
+        remedy = f"{remedy} Vouching does not help a rejected evaluator.".lstrip()
+    else:
         ways.append("vouch for it (vouched = true under its [[evaluators]])")
     ways.append("name another under [objective]")
     return ConfigError(

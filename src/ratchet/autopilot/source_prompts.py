@@ -47,6 +47,7 @@ def source_prompts(
     known: Sequence[PromptTemplate] = (),
     program: Collection[str] = (),
     inputs: Sequence[str] = (),
+    written: Collection[str] = (),
 ) -> SourcePrompts:
     """The literals of a repository that model calls sent, as the gateway can replace them.
 
@@ -59,6 +60,7 @@ def source_prompts(
         program: Files that the agent's command names, relative to the root: of equal literals,
             those in them count.
         inputs: Texts of the tasks' inputs: where one is the instruction, the user's text is none.
+        written: Files that the agent wrote, relative to the root: what it said before is no prompt.
     """
     root = root.resolve()
     calls = list(calls)
@@ -67,8 +69,10 @@ def source_prompts(
         for call in calls
     ]
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
-    prompts = sent_sources(root, paths, texts, inputs=inputs, used=(set(program),)).prompts
-    longest_first = sorted(prompts, key=lambda source: -source.size)
+    sent = sent_sources(
+        root, paths, texts, inputs=inputs, written_paths=written, used=(set(program),)
+    )
+    longest_first = sorted(sent.prompts, key=lambda source: -source.size)
     counts: Counter[SourcePrompt] = Counter()
     replaced = [
         text
@@ -77,13 +81,13 @@ def source_prompts(
     ]
     places: dict[str, dict[str, None]] = {}
     for text in replaced:
-        sent = list(_prompts_in(text, longest_first))
+        parts = list(_prompts_in(text, longest_first))
         whole = next((prompt for prompt in known if recognise(prompt, text) is not None), None)
         if whole is None:
-            counts.update(sent)
+            counts.update(parts)
         else:
-            places.setdefault(whole.text, {}).update(dict.fromkeys(part.place for part in sent))
-    return SourcePrompts(dict(counts), {text: tuple(parts) for text, parts in places.items()})
+            places.setdefault(whole.text, {}).update(dict.fromkeys(part.place for part in parts))
+    return SourcePrompts(dict(counts), {text: tuple(within) for text, within in places.items()})
 
 
 def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourcePrompt]:

@@ -11,7 +11,7 @@ from ratchet.worker.placeholders import has_placeholders
 
 
 def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
-    """A sentence if the agent gets nothing of several tasks, so that all run the same; else empty.
+    """A sentence if the agent gets nothing of its tasks, so that all run the same; else empty.
 
     Args:
         agent: The agent.
@@ -22,13 +22,17 @@ def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
     else:
         arguments = agent.spec.arguments
         takes_input = arguments is None or has_placeholders([arguments, agent.spec.construct])
-    if takes_input or len(tasks) < 2:
+    several = len(tasks) > 1
+    if takes_input or not (several or any(task.input is not None for task in tasks)):
         return ""
+    what = (
+        f"All {len(tasks)} tasks run the same: nothing in [agent] takes their input."
+        if several
+        else "The agent does not get this input: nothing in [agent] takes it."
+    )
     return (
-        f"All {len(tasks)} tasks run the same: nothing in [agent] takes their input. Let the "
-        f"agent take its input, and write {input} there; or record the agent again: ratchet init "
-        "--undo, then"
-        " ratchet init."
+        f"{what} Let the agent take its input, and write {{input}} there; or record the agent"
+        " again: ratchet init --undo, then ratchet init."
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.types import InputError, PromptTemplate
+from ratchet.types.scripts import size_of
 from ratchet.types.template import Engine
 from ratchet.types.wording import counted
 
@@ -108,7 +109,7 @@ def refusal(template: PromptTemplate) -> str:
     shape = _shape(template)
     if isinstance(shape, str):
         return shape
-    sizes = [len("".join(piece.split())) for piece in shape.pieces]
+    sizes = [size_of(piece) for piece in shape.pieces]
     if not shape.slots:
         return "" if sum(sizes) else "The prompt is empty."
     if sum(sizes) < MIN_CONSTANT or max(sizes) < MIN_PIECE:
@@ -309,7 +310,7 @@ def _match(shape: TemplateShape, text: str) -> dict[str, str] | None:
 
 
 def _within(shape: TemplateShape, text: str) -> PromptPlace | None:
-    if len("".join("".join(shape.pieces).split())) < MIN_CONSTANT:
+    if size_of("".join(shape.pieces)) < MIN_CONSTANT:
         return None
     first, last = shape.pieces[0].strip(), shape.pieces[-1].strip()
     start, end = text.find(first), text.rfind(last) + len(last)

@@ -16,8 +16,9 @@ from ratchet.autopilot.failed_rollout import failed_call_in, failure_of
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import discover_prompts
-from ratchet.autopilot.report_cards import trust_objective
+from ratchet.autopilot.report_cards import check_objective, trust_objective
 from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
+from ratchet.bind.discover import SUPPORT
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -115,13 +116,15 @@ async def _evaluate(
     evaluators = project_evaluators(project)
     if agent.prompts_in_calls:
         dataset, _ = project_dataset(project, skip_bad=skip_bad, needs=())
-        try:
-            await discover_prompts(project, store, agent, dataset, watcher.message)
-        except AgentError as error:
-            # The source needs no prompts to be run; what fails shows in its scores.
-            if set(names or ["source"]) != {"source"}:
-                raise
-            watcher.message(error.message)
+        # The source needs no prompts to be run; what fails shows in its scores.
+        only_source = set(names or ["source"]) == {"source"}
+        if not only_source or len(dataset.split("train")) >= SUPPORT:
+            try:
+                await discover_prompts(project, store, agent, dataset, watcher.message)
+            except AgentError as error:
+                if not only_source:
+                    raise
+                watcher.message(error.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])
     queue = f"eval-{agent.source_version()}"
     watcher.expects(len(tasks) * len(candidates) * repeat)
@@ -149,15 +152,16 @@ async def _evaluate(
 async def _cannot_decide(
     project: Project, store: Store, agent: Any, evaluators: Sequence[Evaluator], skip_bad: bool
 ) -> str:
-    """Why `ratchet improve` would refuse the objective, if that costs no model calls to find."""
+    """Why `ratchet improve` would refuse the objective, as far as that can be told at once."""
     if not project.config.evaluators:
         return ""
     try:
         objective = objective_of(project.config, evaluators, agent)
-        if any(getattr(evaluator, "calls_per_score", 0) for evaluator in evaluators):
-            return ""
-        dataset, _ = project_dataset(project, skip_bad=skip_bad, needs=())
-        await trust_objective(project, store, evaluators, objective, dataset)
+        if any(e.name == objective and getattr(e, "is_quick", False) for e in evaluators):
+            dataset, _ = project_dataset(project, skip_bad=skip_bad, needs=())
+            await trust_objective(project, store, evaluators, objective, dataset)
+        else:
+            check_objective(project, store, evaluators, objective)
     except ConfigError as error:
         return f"ratchet improve would stop here. {error.message} {error.hint or ''}".rstrip()
     return ""

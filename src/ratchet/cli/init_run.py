@@ -202,6 +202,8 @@ def wire_by_watching(
     files = ", ".join(planned.path for planned in declaring.plan.files)
     tests = " and the tests" if options.tests and inventory.tests else ""
     say(f"\n{where}: {files}. It took {own_s:.0f} s, plus the agent's own runs{tests}.")
+    if committed and committed.why_not:
+        say(f"The branch is not checked out. {committed.why_not}")
     for sentence in left_by_run(root, declaring.plan.traces):
         say(sentence)
     if sentence := constant_values(derived, declaring.wiring):
@@ -493,6 +495,8 @@ def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
     ended = (
         f"It did not finish in time; it had made {counted(len(recording.calls), 'model call')}."
         if recording.timed_out
+        else "The service did not answer."
+        if isinstance(recording.run, ServiceRun) and not recording.response_status
         else f"The command ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)
         else f"The service answered with status {recording.response_status}."
@@ -622,6 +626,12 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
             f"set the key of a real model ({keys}) in the environment, or in .env if the command"
             " loads it: the simulated model answered for this wiring alone"
         )
+    if not (declaring.verification.learned or derived.prompts or declaring.names):
+        return [
+            *steps,
+            "ratchet eval --split all (shows latency and cost). For ratchet improve there is no"
+            " prompt: the source holds none of the texts that the model got",
+        ]
     tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)

@@ -372,6 +372,9 @@ def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFind
         )
         sentence = f"The answer is empty, so every task would get the same score.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
+    if isinstance(output, str) and not says_answer(output, recording):
+        sentence = f"The answer is {after}{place}, but has none of the words that the model said."
+        return WiringFinding(name="answer", holds=None, said=sentence)
     if before == after:
         return WiringFinding(
             name="answer", holds=True, said=f"The answer is {before}{place}, as recorded."

@@ -10,6 +10,7 @@ from typing import Final
 
 from ratchet.source.literals.literal import Literal, is_mark
 from ratchet.source.literals.placeholders import BRACES, with_placeholders
+from ratchet.types.scripts import size_of
 
 MIN_CONSTANT: Final = 16
 """Minimum length of the constant text of a literal with slots, in characters without white
@@ -183,8 +184,8 @@ def _groups(value: str, *, joined: bool) -> Iterator[tuple[int, int]]:
 def _aligned(value: str, text: str, groups: list[tuple[int, int]]) -> tuple[Unit, ...] | None:
     edges = [0, *itertools.chain.from_iterable(groups), len(value)]
     pieces = [value[edges[n] : edges[n + 1]] for n in range(0, len(edges), 2)]
-    sizes = [len("".join(piece.split())) for piece in pieces]
-    constant = sum(not (is_slot(c) or c.isspace()) for c in text)
+    sizes = [size_of(piece) for piece in pieces]
+    constant = size_of("".join(c for c in text if not is_slot(c)))
     if sum(sizes) < max(MIN_CONSTANT, MIN_SHARE * constant) or max(sizes) < MIN_PIECE:
         return None
     end = len(text) - len(pieces[-1])

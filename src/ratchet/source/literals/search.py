@@ -13,6 +13,7 @@ from ratchet.source.literals.literal import Literal
 from ratchet.source.literals.matching import MIN_CONSTANT, Match, TemplateText, is_slot, match
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
 from ratchet.source.literals.writing import shown
+from ratchet.types.scripts import size_of
 
 _WORDS = 12
 """Number of a template's longest words that are searched for in a file."""
@@ -198,7 +199,7 @@ def _quotes(text: str, template: TemplateText) -> int:
     """Position of the template's longest constant line in a text; -1 if absent."""
     lines = (line.strip() for piece in _PIECES.split(template.text) for line in piece.split("\n"))
     longest = max(lines, key=len)
-    return text.find(longest) if len(longest) >= MIN_CONSTANT else -1
+    return text.find(longest) if size_of(longest) >= MIN_CONSTANT else -1
 
 
 def _difference(matcher: difflib.SequenceMatcher[str], have: list[str], wanted: list[str]) -> str:

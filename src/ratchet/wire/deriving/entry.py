@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ratchet.source.literals.matching import MIN_CONSTANT
+from ratchet.types.scripts import size_of
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text
 from ratchet.wire.deriving.sent_texts import system_texts
 from ratchet.wire.recording.recording import Argument, Frame, Recording
@@ -83,9 +84,8 @@ def enclosing(recording: Recording) -> tuple[Frame, ...]:
 def _is_prompt(text: str, prompts: Sequence[str]) -> bool:
     """Whether a constant is a system prompt, or a part of one that is too long to be there by
     chance."""
-    return text in prompts or (
-        len(text) >= MIN_CONSTANT and any(text in prompt for prompt in prompts)
-    )
+    is_long = size_of(text) >= MIN_CONSTANT
+    return text in prompts or (is_long and any(text in prompt for prompt in prompts))
 
 
 def _is_guarded(file: Path) -> bool:

@@ -14,6 +14,7 @@ from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.matching import MIN_CONSTANT
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile
+from ratchet.types.scripts import has_words, size_of, word_count
 
 LONG_WORDS: Final = 12
 """Words from which on a literal is a prompt wherever it is. A shorter one beside longer ones is a
@@ -72,7 +73,7 @@ class SentSource:
     @property
     def is_long(self) -> bool:
         """Whether it is too long for a name or a description."""
-        return sum(len(piece.split()) for piece in self.forms[0]) >= LONG_WORDS
+        return sum(map(word_count, self.forms[0])) >= LONG_WORDS
 
     def is_labels_in(self, text: str) -> bool:
         """Whether it only labels the values that are put into it: `Question: {question}`.
@@ -89,8 +90,7 @@ class SentSource:
     def open_ends(self) -> tuple[bool, bool]:
         """Whether it begins with a value, and whether it ends with one."""
         literals = (self.literal, *with_placeholders(self.literal))
-        ends = [parts_of(literal.value) for literal in literals]
-        ends = [parts for parts in ends if len(parts) > 1]
+        ends = [parts for literal in literals if len(parts := parts_of(literal.value)) > 1]
         return (
             any(not parts[0][0].strip() for parts in ends),
             any(not parts[-1][0].strip() for parts in ends),
@@ -99,8 +99,7 @@ class SentSource:
     @property
     def is_named(self) -> bool:
         """Whether it has a name of its own: an assignment, a field, a function that returns it."""
-        start = self.literal.span[0]
-        before = self.file.text[max(0, start - _BEFORE) : start]
+        before = self.file.text[: self.literal.span[0]][-_BEFORE:]
         return not before.strip() or _NAMED.search(before.rstrip("rRbBfFuU")) is not None
 
     @property
@@ -284,14 +283,13 @@ def _is_labels(value: str, most: int) -> bool:
     """Whether each line between its slots is empty, or a few words with a colon."""
     lines = (line.strip() for piece, _ in parts_of(value) for line in piece.splitlines())
     return all(
-        not any(map(str.isalpha, line)) or (line.endswith(":") and len(line.split()) <= most)
+        not any(map(str.isalpha, line)) or (line[-1] in ":\uff1a" and word_count(line) <= most)
         for line in lines
     )
 
 
 def says_enough(pieces: Sequence[str]) -> bool:
-    size = sum(len("".join(piece.split())) for piece in pieces)
-    return size >= MIN_CONSTANT and any(" " in piece for piece in pieces)
+    return sum(map(size_of, pieces)) >= MIN_CONSTANT and any(map(has_words, pieces))
 
 
 def is_few_words(pieces: Sequence[str]) -> bool:
@@ -317,9 +315,10 @@ def _whole_words(piece: str, text: str, begin: int) -> int:
     at = text.find(piece, begin)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]
-        cut_before = before.isalnum() and piece[0].isalnum()
-        cut_after = after.isalnum() and piece[-1].isalnum()
-        if not cut_before and not cut_after:
+        joints = (before + piece[0], piece[-1] + after)
+        if not any(
+            len(joint) == 2 and joint.isalnum() and not has_words(joint) for joint in joints
+        ):
             return at
         at = text.find(piece, at + 1)
     return -1

@@ -348,7 +348,7 @@ def _absent(
 def _install(root: Path, python: str, module: str) -> str:
     """How to install a module's package; a file that may lack it is said to."""
     for name, command in _INSTALLING.items():
-        if (root / name).exists():
+        if (root / name).is_file() and (root / name).stat().st_size:
             listed = (root / name).read_text(errors="replace").lower().replace("_", "-")
             fix = f"Run: {command.format(python=python)}"
             if module.lower().replace("_", "-") in listed:

@@ -319,13 +319,12 @@ def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
 def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
     """Values for keys that the program needs and nobody has set."""
     sources = Sources(root, argv)
-    text = sources.text().lower()
-    # Frameworks that name no provider call OpenAI.
-    providers = {name for name in PROVIDER_KEYS if name.partition("_")[0].lower() in text}
     # Nothing says that the program loads .env. A key of another kind might have to be valid.
     kept = {name: text for name, text in read_dotenv(root).items() if name not in PROVIDER_KEYS}
     environ = {**kept, **os.environ, **variables}
-    wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
+    # Frameworks that name no provider call OpenAI.
+    wanted = {"OPENAI_API_KEY"} | sources.keys()
+    wanted |= {"ANTHROPIC_API_KEY"} if "anthropic" in sources.text().lower() else set()
     needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
     values = {
         **{name: f"{PLACEHOLDER}-{name.lower()}" for name in sorted(wanted)},
