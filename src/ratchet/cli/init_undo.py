@@ -40,7 +40,7 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
         out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
     if not dry_run and (root / ".ratchet").is_dir():
         out.print(
-            "Kept .ratchet/, which holds the recording. Delete it by hand.",
+            "Kept .ratchet/, which holds the recording and the runs. To delete it: rm -r .ratchet",
             markup=False,
         )
     if undone.deleted_branch:
