@@ -508,6 +508,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
     script = """
+        echo "Reporting to the metrics."
         curl -s "$METRICS_ADDRESS/batch" -d '{}' > /dev/null
         body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
         '{"role":"user","content":"%s"}]}' "$1")
@@ -522,6 +523,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     said = " ".join(page.split())
     assert f"It tried localhost:{metrics.port}; this was denied." in said
     assert "Even so, the agent sent its model the same texts, so rollouts do not need it." in said
+    assert "text of 2 lines, with the model's words in the last" in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
     assert "It answered without it; if the answer is incomplete, allow it with hosts" in ended

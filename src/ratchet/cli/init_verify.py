@@ -376,6 +376,13 @@ def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFind
         sentence = f"The answer is {after}{place}, but has none of the words that the model said."
         return WiringFinding(name="answer", holds=None, said=sentence)
     if before == after:
+        rest, _, last = str(output).strip().rpartition("\n")
+        only_last = "command" in wiring.agent and not file and rest
+        if only_last and says_answer(last, recording) and not says_answer(rest, recording):
+            place = (
+                f" of {counted(len(rest.splitlines()) + 1, 'line')}, with the model's words in the"
+                ' last (for that line alone: output = "last_line" under [agent])'
+            )
         return WiringFinding(
             name="answer", holds=True, said=f"The answer is {before}{place}, as recorded."
         )

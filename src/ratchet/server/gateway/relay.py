@@ -347,8 +347,14 @@ class CallRelay:
             timeout_s = self._outgoing.endpoint.upstream.timeout_s
             return UpstreamFailure("timeout", 504, f"{who} sent nothing for {timeout_s:g} s.")
         if isinstance(error, aiohttp.ClientConnectorError):
+            fixed = (
+                " The agent's own code names it (model_hosts in ratchet.toml), so variables such as"
+                " OPENAI_BASE_URL do not lead it elsewhere."
+                if self._outgoing.endpoint.addressed
+                else ""
+            )
             return UpstreamFailure(
-                "connect_error", 502, f"{who} cannot be reached: {error.strerror or error}."
+                "connect_error", 502, f"{who} cannot be reached: {error.strerror or error}.{fixed}"
             )
         if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
             return UpstreamFailure("upstream_disconnected", 502, f"{who} closed the connection.")
