@@ -303,9 +303,11 @@ def test_a_crash_of_another_cause_is_not_explained_by_the_hosts_of_the_run(
         urlopen("http://localhost:{metrics.port}/batch", data=b"started").read()
         dict(1)
     """
-    shop = repository(tmp_path, upstream, {"agent.py": script})
+    manifest = '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.99"\n'
+    shop = repository(tmp_path, upstream, {"agent.py": script, "pyproject.toml": manifest})
     done = shop.ratchet("init", "--yes", "--", sys.executable, "agent.py", "Where is my pan?")
     metrics.close()
+    assert "pyproject.toml asks for Python 3.99, but this was 3." in done.stderr
     assert done.returncode == 3
     assert "TypeError" in done.stderr
     assert str(metrics.port) not in done.stderr.split("Its last output:")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import shlex
 import sys
 import time
@@ -61,6 +62,9 @@ from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording.record import LAST_OUTPUT, record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
+
+_PYTHON = re.compile(r'^(?:requires-)?python\s*=\s*"[\^>=~\s]*(\d+)\.(\d+)', re.MULTILINE)
+"""The oldest Python that a manifest allows."""
 
 TIMEOUT_RATIO = 3
 """Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
@@ -509,7 +513,7 @@ def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
             f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
             + (f"\nMissing:{lacking}" if lacking else "")
             + last_output,
-            hint=_refused(recording, allowed) + _after_failure(recording),
+            hint=_too_old(recording) + _refused(recording, allowed) + _after_failure(recording),
         )
     raise AgentError(
         f"There is nothing to wire. {notes}".rstrip()
@@ -521,6 +525,19 @@ def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
         + " a command whose input makes the agent call its model; clear any cached answers; let a"
         " variable such as OPENAI_BASE_URL set its client's base URL.",
     )
+
+
+def _too_old(recording: Recording) -> str:
+    """A sentence if the program ran in an older Python than its manifest asks for; else empty."""
+    manifest = Path(recording.root, "pyproject.toml")
+    wanted = _PYTHON.search(manifest.read_text(errors="replace")) if manifest.is_file() else None
+    used = recording.python.version if recording.python else ""
+    if not wanted or not used:
+        return ""
+    oldest, version = (tuple(map(int, parts[:2])) for parts in (wanted.groups(), used.split(".")))
+    if version >= oldest:
+        return ""
+    return f"pyproject.toml asks for Python {'.'.join(wanted.groups())}, but this was {used}.\n"
 
 
 def _after_failure(recording: Recording) -> str:
