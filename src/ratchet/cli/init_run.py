@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
-import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http import HTTPStatus
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +19,8 @@ from ratchet.autopilot.learning_sections import RunSection
 from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
+from ratchet.cli.init_failures import advice_without_denials, check_recorded
+from ratchet.cli.init_left import created_by, traces_of, written_outside
 from ratchet.cli.init_page import (
     constant_values,
     left_by_run,
@@ -36,17 +35,14 @@ from ratchet.cli.init_tests import tests_as_before
 from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
-from ratchet.source.secret_files import is_hidden_in_home
 from ratchet.types import AgentError, InputError
 from ratchet.types.wording import counted
 from ratchet.wire.applying import (
     Plan,
-    RunTrace,
     check_branch,
     commit,
     make_plan,
     show,
-    still_there,
     undo,
     wired,
     write,
@@ -60,11 +56,8 @@ from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
-from ratchet.wire.recording.record import LAST_OUTPUT, record
+from ratchet.wire.recording.record import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
-
-_PYTHON = re.compile(r'^(?:requires-)?python\s*=\s*"[\^>=~\s]*(\d+)\.(\d+)', re.MULTILINE)
-"""The oldest Python that a manifest allows."""
 
 TIMEOUT_RATIO = 3
 """Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
@@ -114,7 +107,7 @@ def wire_by_watching(
         timeout_s=options.timeout_s,
         hosts=[(host, int(port)) for host, _, port in places if host and port.isdigit()],
     )
-    _check_recorded(recording, options.allowed)
+    check_recorded(recording, options.allowed)
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
     _check_sent(options.inputs, run, derived)
@@ -247,7 +240,7 @@ def _first_that_works(
     """
     reasons: list[str] = []
     denied: dict[str, None] = {}
-    created, outside = _created(root, recording), _written_outside(recording)
+    created, outside = created_by(root, recording), written_outside(recording)
     absences = [created] if created else []
     absences += [(*created, *outside)] if outside else []
 
@@ -278,53 +271,7 @@ def _first_that_works(
         + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {arguments}"
         if allow
-        else _other_hint(root, recording, reasons, arguments),
-    )
-
-
-def _other_hint(root: Path, recording: Recording, reasons: Sequence[str], arguments: str) -> str:
-    """Advice for a failure in which nothing was denied."""
-    changed = [trace.path for trace in _traces(root, recording) if trace.how != "created"]
-    no_call = all(NO_CALL in reason for reason in reasons)
-    if no_call and (outside := _written_outside(recording)):
-        calls = counted(len(recording.calls), "model call")
-        return (
-            f"The recorded run made {calls}, so a cache may have answered this time. "
-            f"{_aside(outside)}"
-        )
-    if changed and no_call:
-        paths = ", ".join(changed[:5])
-        return (
-            f"The recorded run changed {paths}, so the same input now finds different files. "
-            f"Restore them, and record on copies: ratchet init --simulated {arguments}"
-        )
-    written = [write.path for write in recording.writes if is_hidden_in_home(write.path)]
-    if used := dict.fromkeys([*recording.settings_read, *written]):
-        folders = dict.fromkeys(map(_settings_folder, used))
-        allow = " ".join(f"--allow {folder}" for folder in folders)
-        return (
-            f"The recorded run used {', '.join([*used][:5])}, which rollouts do not"
-            f" see. Allow it: ratchet init {allow} {arguments}"
-        )
-    return (
-        "Try a command that starts the program in another way, or that takes the input as a "
-        "separate argument: ratchet init --help"
-    )
-
-
-def _settings_folder(path: str) -> str:
-    """The folder of a program's settings: `~/.config/NAME`."""
-    parts = path.split("/")
-    return "/".join(parts[: 3 if len(parts) > 3 else 2])
-
-
-def _aside(places: Sequence[str]) -> str:
-    """Advice about caches outside the project, as sentences."""
-    words = [shlex.quote(place).replace("'~/", "~/'", 1) for place in places]
-    moves = " && ".join(f"mv {word} {word}.kept" for word in words)
-    return (
-        f"The run wrote {', '.join(places)}. If that is a cache, move it away and record again:"
-        f" {moves}"
+        else advice_without_denials(root, recording, reasons, arguments),
     )
 
 
@@ -334,38 +281,6 @@ def _differs(verification: WiringVerification) -> bool:
         return NO_CALL in verification.why
     sent = [finding for finding in verification.findings if finding.name in SENT]
     return not all(finding.holds for finding in sent)
-
-
-def _created(root: Path, recording: Recording) -> tuple[str, ...]:
-    """The files that the recorded run created in the project, and folders with nothing else."""
-    files = {
-        PurePosixPath(write.path)
-        for write in recording.writes
-        if write.place == "project" and write.how == "created" and (root / write.path).is_file()
-    }
-
-    @functools.cache
-    def is_new(folder: PurePosixPath) -> bool:
-        inside = (path for path in (root / folder).rglob("*") if not path.is_dir())
-        return all(PurePosixPath(path.relative_to(root)) in files for path in inside)
-
-    outermost: dict[str, None] = {}
-    for file in sorted(files):
-        folders = [folder for folder in reversed(file.parents) if folder.parts]
-        if not any(folder.as_posix() in outermost for folder in folders):
-            outermost[next(filter(is_new, folders), file).as_posix()] = None
-    return tuple(outermost)
-
-
-def _traces(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
-    """What the recorded run left in the project and git does not have."""
-    traces = [RunTrace("created", path) for path in _created(root, recording)]
-    traces += [
-        RunTrace(write.how, write.path)
-        for write in recording.writes
-        if write.place == "project" and write.how != "created"
-    ]
-    return still_there(root, traces)
 
 
 def _stashed(
@@ -379,17 +294,6 @@ def _stashed(
         for write in recording.writes
         if write.place == "project" and write.how != "created"
     )
-
-
-def _written_outside(recording: Recording) -> tuple[str, ...]:
-    """What the recorded run left in home and temporary folders, as innermost files or folders."""
-    groups: dict[str, list[str]] = {}
-    for written in recording.writes:
-        depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
-        if depth and os.path.exists(os.path.expanduser(written.path)):
-            first = "/".join(PurePosixPath(written.path).parts[:depth])
-            groups.setdefault(first, []).append(written.path)
-    return tuple(os.path.commonpath(paths) for paths in groups.values())
 
 
 def _plan(
@@ -415,7 +319,7 @@ def _plan(
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS_FILE).exists():
         files.append(FileChange(TASKS_FILE, "The starter tasks.", content=tasks_text(starters)))
-    return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
+    return make_plan(root, [Changes(tuple(files)), parts.changes], traces_of(root, recording))
 
 
 def _timeout_s(recording: Recording) -> float | None:
@@ -482,93 +386,6 @@ def _check_sent(chosen: Sequence[str], run: CommandRun | ServiceRun, derived: De
                 " is not the task's input.",
                 hint="Leave out --input to see what reached the model.",
             )
-
-
-def _check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
-    """Refuse a run that showed no agent, and say what was missing.
-
-    Raises:
-        AgentError: It failed, or called no model.
-    """
-    if recording.calls and not recording.failed:
-        return
-    lacking = "".join(
-        f"\n  {missing.kind} {missing.name}: {missing.why} {missing.fix}"
-        for missing in recording.missing
-    )
-    ended = (
-        f"It did not finish in time; it had made {counted(len(recording.calls), 'model call')}."
-        if recording.timed_out
-        else "The service did not answer."
-        if isinstance(recording.run, ServiceRun) and not recording.response_status
-        else f"The command ended with exit code {recording.exit_code}."
-        if isinstance(recording.run, CommandRun)
-        else f"The service answered with status {recording.response_status}."
-    )
-    notes = " ".join(recording.notes)
-    tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
-    last_output = f"\nIts last output:\n{tail.strip()[-LAST_OUTPUT:]}" if tail else ""
-    if recording.failed:
-        raise AgentError(
-            f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
-            + (f"\nMissing:{lacking}" if lacking else "")
-            + last_output,
-            hint=_too_old(recording) + _refused(recording, allowed) + _after_failure(recording),
-        )
-    raise AgentError(
-        f"There is nothing to wire. {notes}".rstrip()
-        + (f"\nMissing:{lacking}" if lacking else "")
-        + last_output,
-        hint=_refused(recording, allowed)
-        + (f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
-        + ("If its last output shows an error, mend that first. Otherwise give" if tail else "Give")
-        + " a command whose input makes the agent call its model; clear any cached answers; let a"
-        " variable such as OPENAI_BASE_URL set its client's base URL.",
-    )
-
-
-def _too_old(recording: Recording) -> str:
-    """A sentence if the program ran in an older Python than its manifest asks for; else empty."""
-    manifest = Path(recording.root, "pyproject.toml")
-    wanted = _PYTHON.search(manifest.read_text(errors="replace")) if manifest.is_file() else None
-    used = recording.python.version if recording.python else ""
-    if not wanted or not used:
-        return ""
-    oldest, version = (tuple(map(int, parts[:2])) for parts in (wanted.groups(), used.split(".")))
-    if version >= oldest:
-        return ""
-    return f"pyproject.toml asks for Python {'.'.join(wanted.groups())}, but this was {used}.\n"
-
-
-def _after_failure(recording: Recording) -> str:
-    """Advice after a run that failed."""
-    if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return "The service wants another method: give --method POST, or a body with --data."
-    if recording.simulated and recording.calls:
-        if recording.timed_out:
-            return (
-                "It may be waiting for words that a simulated model never says: set a key, and "
-                "leave out --simulated."
-            )
-        return (
-            "Run it by hand until it works, then run ratchet init again. If it failed on a "
-            "simulated answer, which means nothing, set a key and leave out --simulated."
-        )
-    if recording.lacked_hosts and not (recording.calls or recording.missing):
-        return "Or run it by hand until it works, then run ratchet init again."
-    return "Run it by hand until it works, then run ratchet init again."
-
-
-def _refused(recording: Recording, allowed: Sequence[str]) -> str:
-    """What a contained run asked for in vain and may need, as a sentence; empty if nothing."""
-    hosts = [host for host in recording.lacked_hosts if host not in allowed]
-    others = any(missing.kind != "host" for missing in recording.missing)
-    if others or not (recording.simulated and hosts):
-        return ""
-    return (
-        f"With --simulated, the run is contained, and could not reach {', '.join(hosts)}. If the "
-        "agent needs one of these, such as a database, add --allow HOST:PORT.\n"
-    )
 
 
 def _asked(acts: Sequence[OutsideAct]) -> tuple[OutsideAct, ...]:
