@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ratchet.cli.console import one_line, out
 from ratchet.cli.init_verify import SENT, WiringFinding, WiringVerification
@@ -70,9 +70,13 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
         _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”{times}")
     if derived.acts:
         _say("\nOutside the project, the run did the following:")
+    started = [act.subject for act in derived.acts if act.key == "programs" and act.allow]
+    if started:
+        _say(f"  programs started: {', '.join(map(_program_name, started))}; allowed in rollouts")
     for act in derived.acts:
-        word = "allowed in rollouts" if act.allow else _WITHOUT[act.key]
-        _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word}")
+        if act.subject not in started:
+            word = "allowed in rollouts" if act.allow else _WITHOUT[act.key]
+            _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word}")
     in_project = [write for write in recording.writes if write.place == "project"]
     if in_project:
         _say("\nIn the project, the run did the following; rollouts do it in copies:")
@@ -84,6 +88,11 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
         _say(f"\nNote: {note}")
     if sentence := same_for_all(derived):
         _say(f"\n{sentence}")
+
+
+def _program_name(subject: str) -> str:
+    """A program as the page names it: one of the system without its folders."""
+    return PurePosixPath(subject).name if subject.startswith("/") else subject
 
 
 def print_dry_run(diff: str) -> None:
