@@ -332,7 +332,11 @@ class TwoStepRunner(FakeRunner):
         ended = await super().run(rollouts, candidates, on_finish)
         for rollout in ended.values():
             nr = rollout.input["nr"]
-            steps = [("You plan.", f"Plan {nr}", f"Step for {nr}"), ("You answer.", "Go", "1.0")]
+            said = str(rollout.output)
+            steps = [
+                ("You plan.", f"Plan {nr}", f"Step for {nr}"),
+                ("You answer.", str(nr), said),
+            ]
             spans = []
             for number, (system, asked, said) in enumerate(steps):
                 texts = [("system", system), ("user", asked)]
@@ -371,6 +375,21 @@ def test_a_prompt_that_is_one_of_several_gets_the_calls_that_sent_it(
     plan = best.resources["plan"]
     assert isinstance(plan, PromptTemplate)
     assert re.search(r"Input: Plan (\d+)\nOutput: Step for \1\n", plan.text), plan.text
+
+
+def test_the_prompt_whose_call_answers_the_task_is_shown_expected_answers(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    prompts = {"plan": PromptTemplate("You plan."), "system": PromptTemplate("You answer.")}
+    runner = TwoStepRunner(store, lambda r, _: float("# Examples" in r["system"].text))
+    lab = make_lab(runner, store, Candidate.of(prompts), budget=Budget(rollouts=300), val=20)
+    lab.train = labelled("train", 1.0)
+    for target, shown in (("plan", False), ("system", True)):
+        finding = asyncio.run(FewShot().learn(lab.part(target, only=[target])))
+        prompt = finding.best.resources[target]
+        assert isinstance(prompt, PromptTemplate)
+        assert ("Output: 1.0" in prompt.text) == shown
 
 
 @pytest.mark.parametrize(

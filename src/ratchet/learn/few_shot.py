@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.attribution import sent_prompt, step_of, uses
@@ -127,7 +129,12 @@ class FewShot:
         task_slot = await _task_slot(lab, target, source)
         race = _Race(lab, source, train[:size], target, task_slot, reserve=val_count * 3)
         steps = await self._steps(lab, target, source, task_slot)
-        expected = [] if steps else await self._labelled(lab, source)
+        answering = all(
+            demonstration(e).output == steps[e.task.id].output
+            for e in source.evaluations.values()
+            if e.task.id in steps
+        )
+        expected = await self._labelled(lab, source, steps) if answering else []
         room = min(self._tokens, _room_in(lab, target))
         sets = self._choose_sets(lab, source, train, expected, steps, room)
         if not sets:
@@ -173,13 +180,20 @@ class FewShot:
             if (call := step_of(target, template, spans, e.task.input))
         }
 
-    async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
-        """Failed tasks with their expected answers, if the objective gives those full marks."""
+    async def _labelled(
+        self, lab: Lab, source: RaceEntry, steps: Mapping[str, Demonstration]
+    ) -> list[Demonstration]:
+        """Failed tasks with their expected answers, if the objective gives those full marks.
+
+        What was asked is that of the step which answers the task, if rollouts have several.
+        """
         failed = [
             e for e in source.evaluations.values() if e.task.expected is not None and e.worth < GOOD
         ]
         return [
-            labelled(e.task)
+            msgspec.structs.replace(labelled(e.task), input=steps[e.task.id].input)
+            if e.task.id in steps
+            else labelled(e.task)
             for e in failed
             if await self._is_good(lab, e.task, e.task.expected)
             and not await self._is_fragment(lab, e)
