@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -10,6 +11,8 @@ FIRST_MARK: Final = 0xDC00
 LAST_MARK: Final = 0xDFFF
 """Slots are single characters in a value. They are halves of a UTF-16 pair, which no text
 contains."""
+
+_MARKS = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 
 
 class Inexpressible(Exception):
@@ -101,10 +104,9 @@ def parts_of(value: str) -> list[tuple[str, int]]:
     """The constant texts of a value, each with the number of the next slot; -1 if none."""
     parts: list[tuple[str, int]] = []
     begin = 0
-    for index, character in enumerate(value):
-        if is_mark(character):
-            parts.append((value[begin:index], ord(character) - FIRST_MARK))
-            begin = index + 1
+    for match in _MARKS.finditer(value):
+        parts.append((value[begin : match.start()], ord(match[0]) - FIRST_MARK))
+        begin = match.end()
     return [*parts, (value[begin:], -1)]
 
 

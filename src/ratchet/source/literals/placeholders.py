@@ -96,26 +96,25 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
         needed: Whether the result is None when it has no placeholders.
     """
     form = FORMS[name]
+    matches = [match for match in _found(form, literal.value) if not any(map(is_mark, match[0]))]
+    if needed and all(map(_stands_for_itself, matches)):
+        return None
     builder = LiteralBuilder()
     at = 0
-    slots = 0
-    for match in _found(form, literal.value):
-        if any(is_mark(character) for character in match.group()):
-            continue
+    for match in matches:
         _copy(builder, literal, at, match.start())
         start, end = literal.starts[match.start()], literal.ends[match.end() - 1]
         token = match.group()
         groups = match.groupdict()
-        if token in ("{{", "}}", "%%") and not groups.get("name"):
+        if _stands_for_itself(match):
             builder.add(token[0], start, end)
         else:
-            slots += 1
             positional = not any(groups.get(key) for key in ("name", "bare", "position"))
             builder.add_slot(Slot(token, token, positional=positional), start, end)
         at = match.end()
     _copy(builder, literal, at, len(literal.value))
     text = "".join(builder.characters)
-    if (needed and not slots) or (form.doubled == "{}" and _has_brace(literal, text)):
+    if form.doubled == "{}" and _has_brace(literal, text):
         return None
     return replace(
         literal,
@@ -125,6 +124,11 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
         slots=tuple(builder.slots),
         placeholders=name,
     )
+
+
+def _stands_for_itself(match: re.Match[str]) -> bool:
+    """Whether a piece is a doubled character, and no placeholder."""
+    return match[0] in ("{{", "}}", "%%") and not match.groupdict().get("name")
 
 
 def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
@@ -161,8 +165,9 @@ def _has_brace(literal: Literal, value: str) -> bool:
 def _copy(builder: LiteralBuilder, literal: Literal, start: int, end: int) -> None:
     at = start
     for text, number in parts_of(literal.value[start:end]):
-        for index in range(at, at + len(text)):
-            builder.add(literal.value[index], literal.starts[index], literal.ends[index])
+        builder.characters += text
+        builder.starts += literal.starts[at : at + len(text)]
+        builder.ends += literal.ends[at : at + len(text)]
         at += len(text)
         if number >= 0:
             builder.add_slot(literal.slots[number], literal.starts[at], literal.ends[at])
