@@ -128,9 +128,13 @@ def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
 
 def test_a_whole_body_in_the_place_of_a_field_is_refused() -> None:
     handover = Handover(body={"message": "{input}", "session": "a"})
-    with pytest.raises(InputError, match="give the value of 'message' alone"):
+    with pytest.raises(InputError, match=r"give the value of message alone\."):
         handover.check({"message": "Where is my pan?"})
     handover.check({"text": "Where is my pan?"})
+    nested = Handover(body={"params": {"content": [{"text": "{input}"}]}, "session": "a"})
+    with pytest.raises(InputError, match=r"give the value of params\.content\.0\.text alone"):
+        nested.check({"params": {"content": [{"text": "Where is my pan?"}]}})
+    nested.check({"params": "all"})
 
 
 @pytest.mark.parametrize(

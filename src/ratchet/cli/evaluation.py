@@ -157,7 +157,7 @@ async def _cannot_decide(
         return ""
     try:
         objective = objective_of(project.config, evaluators, agent)
-        if any(e.name == objective and getattr(e, "is_quick", False) for e in evaluators):
+        if any(e.name == objective and getattr(e, "trusted", False) for e in evaluators):
             dataset, _ = project_dataset(project, skip_bad=skip_bad, needs=())
             await trust_objective(project, store, evaluators, objective, dataset)
         else:

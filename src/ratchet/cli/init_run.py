@@ -451,7 +451,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
         )
     if derived.function and not has_answer and recording.python is not None:
         steps.append(
-            f"{one_line(derived.function)} returns the answer that the command does not print. To"
+            f"{one_line(derived.function)} may return an answer that the command does not print. To"
             f" wire it: {recording.python.executable} -m pip install agent-ratchet, then ratchet"
             " init --undo, and ratchet init again"
         )

@@ -6,13 +6,15 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from ratchet.types.scripts import CHINESE_JAPANESE
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_CJK = r"\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")  # noqa: RUF001
+_LETTER = rf"(?![{CHINESE_JAPANESE}])[^\W_]"
+_WORD = re.compile(rf"[{CHINESE_JAPANESE}]|(?:{_LETTER})+(?:['’](?:{_LETTER})+)*")  # noqa: RUF001
 """A run of letters and digits; in Chinese and Japanese, which have no spaces, one character."""
 
 _NUMBER = re.compile(

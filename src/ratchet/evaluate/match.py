@@ -10,6 +10,7 @@ from ratchet.evaluate.check_process import match_within_limit
 from ratchet.evaluate.json_difference import JsonComparison, short_notes, value_note
 from ratchet.llm.answer_text import answer_of, answer_text, comparable, output_text
 from ratchet.types import InputError
+from ratchet.types.scripts import find_words
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
 
 
@@ -77,42 +78,18 @@ def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvalu
     def judge(output: Any, expected: Any) -> float:
         wanted = _expected_texts(expected, "text")
         text, is_data = normal(answer_text(output)), not isinstance(output, str)
+
+        def is_there(fragment: str) -> bool:
+            return find_words(text, normal(fragment)) >= 0
+
         contained = [
-            _has_words(text, normal(fragment))
-            or (
-                is_data and _has_words(text, normal(json.dumps(fragment, ensure_ascii=False)[1:-1]))
-            )
+            is_there(fragment)
+            or (is_data and is_there(json.dumps(fragment, ensure_ascii=False)[1:-1]))
             for fragment in wanted
         ]
         return sum(contained) / len(contained) if all_of else float(any(contained))
 
     return _made(judge, "contains", ignore_case=ignore_case, all_of=all_of)
-
-
-def _has_words(text: str, fragment: str) -> bool:
-    """Whether a text contains a fragment that goes on neither before nor after it."""
-    start = text.find(fragment)
-    while start >= 0:
-        end = start + len(fragment)
-        before, after = text[max(0, start - 2) : start], text[end : end + 2]
-        if not (_goes_on(before[::-1], fragment[:1]) or _goes_on(after, fragment[-1:])):
-            return True
-        start = text.find(fragment, start + 1)
-    return False
-
-
-def _goes_on(beyond: str, edge: str) -> bool:
-    """Whether a word or a number that has a character at its edge goes on beyond it.
-
-    Scripts without capitals may do without spaces, so there each character counts as a word.
-    """
-    if edge.isdigit():
-        return beyond[:1].isdigit() or (beyond[:1] == "." and beyond[1:].isdigit())
-    return _is_cased(edge) and _is_cased(beyond[:1])
-
-
-def _is_cased(character: str) -> bool:
-    return character.lower() != character.upper()
 
 
 def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluator:

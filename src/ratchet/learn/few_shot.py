@@ -192,9 +192,10 @@ class FewShot:
         ]
         return [
             msgspec.structs.replace(labelled(e.task), input=steps[e.task.id].input)
-            if e.task.id in steps
+            if steps
             else labelled(e.task)
             for e in failed
+            if not steps or e.task.id in steps
             if await self._is_good(lab, e.task, e.task.expected)
             and not await self._is_fragment(lab, e)
         ]

@@ -95,13 +95,11 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: It has not, or is a whole body where a field of one is wanted.
         """
-        if isinstance(self.body, dict) and isinstance(task_input, dict):
-            for name, value in self.body.items():
-                if value == "{input}" and {name} <= task_input.keys() <= self.body.keys():
-                    raise InputError(
-                        f"The input is an object with {name!r}, but [agent] body in ratchet.toml"
-                        f" already has {{input}} there: give the value of {name!r} alone."
-                    )
+        if place := _place_of_input(self.body, task_input):
+            raise InputError(
+                "The input is a whole body, but [agent] body in ratchet.toml has only {input} at"
+                f" {place}: give the value of {place} alone."
+            )
         self.command(task_input)
         self.request(task_input)
         self.fields(task_input)
@@ -135,6 +133,25 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     def file(self) -> str:
         """Path of the file with the answer, relative to the project; empty if none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
+
+
+def _place_of_input(body: Any, task_input: Any) -> str:
+    """Where a body has nothing but {input} and a task's input, read as that body, has something.
+
+    Empty if it does not read as one.
+    """
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(body, dict) and isinstance(task_input, dict):
+        if task_input.keys() <= body.keys():
+            pairs = [(name, body[name], value) for name, value in task_input.items()]
+    elif isinstance(body, list) and isinstance(task_input, list):
+        pairs = [(str(n), *pair) for n, pair in enumerate(zip(body, task_input, strict=False))]
+    for name, template, value in pairs:
+        if template == "{input}":
+            return name
+        if place := _place_of_input(template, value):
+            return f"{name}.{place}"
+    return ""
 
 
 def _is_below(file: str) -> bool:

@@ -12,16 +12,15 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ratchet.types.scripts import CHINESE_JAPANESE
+
 MAX_WORDS = 32
 """Maximum number of words in a search; further ones are ignored."""
 
 _LONGEST = 60
 """How many characters of a word are compared: encoded data has no spaces."""
 
-_ALONE = (
-    r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-    r"\u2600-\u27bf\U0001f000-\U0001faff"
-)
+_ALONE = rf"{CHINESE_JAPANESE}\u2600-\u27bf\U0001f000-\U0001faff"
 """Characters that are words by themselves: Chinese and Japanese ones, symbols and emoji."""
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")

@@ -154,7 +154,7 @@ class FunctionEvaluator:
         self.remedy = remedy
         self.benchmarked = benchmarked
         self._function = function
-        self.is_quick = trusted
+        self.trusted = trusted
         self.timeout_s = timeout_s
         self._is_async = inspect.iscoroutinefunction(function)
         parameters = inspect.signature(function).parameters
@@ -271,7 +271,7 @@ class FunctionEvaluator:
             raise UnfitTask(error.problem, rollout.task_id) from None
 
     async def _verdict(self, arguments: dict[str, Any]) -> Score:
-        if self.is_quick:
+        if self.trusted:
             return self._judged(self._function(**arguments))
         call = functools.partial(self._function, **arguments)
         started = _in_task(call) if self._is_async else _in_thread(call)
@@ -284,7 +284,7 @@ class FunctionEvaluator:
             started.cancel()  # a function that swallows the cancellation is abandoned
 
     def _arguments(self, rollout: Rollout, spans_of: SpansOf) -> dict[str, Any]:
-        if not self.is_quick and any(isinstance(v, (dict, list)) for v in _contents(rollout)):
+        if not self.trusted and any(isinstance(v, (dict, list)) for v in _contents(rollout)):
             rollout = copy.deepcopy(rollout)  # isolate the function's changes from other evaluators
         values: dict[str, Callable[[], Any]] = {
             "output": lambda: rollout.output,

@@ -19,6 +19,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from ratchet.types.scripts import CHINESE_JAPANESE
+
 MAX_CHARACTERS = 2_000
 """Characters of a text that are compared."""
 
@@ -51,7 +53,7 @@ _VARYING = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['\u2019][^\W_]+)*")
+_WORD = re.compile(rf"[{CHINESE_JAPANESE}]|[^\W_]+(?:['\u2019][^\W_]+)*")
 
 
 def masked(text: str) -> str:

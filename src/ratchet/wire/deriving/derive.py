@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ratchet.types.scripts import has_words
+from ratchet.types.scripts import has_several_words
 from ratchet.wire.deriving.allowed import OutsideAct, outside_acts
 from ratchet.wire.deriving.entry import EntryPoint, entry_points
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached, sent_files
@@ -130,7 +130,7 @@ def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerV
 
 def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
     """The inputs of a program whose arguments are not seen; texts with a space are preferred."""
-    sentences = tuple(value for value in inputs if has_words(as_text(value.value).strip()))
+    sentences = tuple(value for value in inputs if has_several_words(as_text(value.value).strip()))
     return sentences or tuple(inputs)
 
 

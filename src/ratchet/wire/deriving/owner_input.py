@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from ratchet.source.literals.source_files import is_code
-from ratchet.types.scripts import has_words
+from ratchet.types.scripts import has_several_words
 from ratchet.wire.deriving.text_owners import plain
 from ratchet.wire.recording.outside import listing
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
@@ -153,7 +153,7 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
         if len(text) > MAX_CHANCE_LENGTH and any(
             _stands_in(text, sent.text)
             for sent in call.texts
-            if sent.role != "system" or has_words(text)
+            if sent.role != "system" or has_several_words(text)
         ):
             return True
     return False
@@ -194,7 +194,11 @@ def _texts_in(content: str) -> list[str]:
         values = leaves(json.loads(content), ())
     except (ValueError, RecursionError):
         return []
-    return [leaf.value for leaf in values if isinstance(leaf.value, str) and has_words(leaf.value)]
+    return [
+        leaf.value
+        for leaf in values
+        if isinstance(leaf.value, str) and has_several_words(leaf.value)
+    ]
 
 
 def as_text(value: Any) -> str:

@@ -14,7 +14,7 @@ from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.matching import MIN_CONSTANT
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile
-from ratchet.types.scripts import has_words, size_of, word_count
+from ratchet.types.scripts import find_words, has_several_words, size_of, word_count
 
 LONG_WORDS: Final = 12
 """Words from which on a literal is a prompt wherever it is. A shorter one beside longer ones is a
@@ -182,11 +182,11 @@ def _places(text: str, form: Sequence[str], occupied: Sequence[TextRange]) -> li
     places = []
     at = 0
     for piece in form:
-        begin = _whole_words(piece, text, at)
+        begin = find_words(text, piece, at)
         while begin >= 0 and any(
             first <= begin and begin + len(piece) <= last for first, last in occupied
         ):
-            begin = _whole_words(piece, text, begin + 1)
+            begin = find_words(text, piece, begin + 1)
         if begin < 0:
             return []
         at = begin + len(piece)
@@ -289,7 +289,7 @@ def _is_labels(value: str, most: int) -> bool:
 
 
 def says_enough(pieces: Sequence[str]) -> bool:
-    return sum(map(size_of, pieces)) >= MIN_CONSTANT and any(map(has_words, pieces))
+    return sum(map(size_of, pieces)) >= MIN_CONSTANT and any(map(has_several_words, pieces))
 
 
 def is_few_words(pieces: Sequence[str]) -> bool:
@@ -303,25 +303,11 @@ def in_order(pieces: Sequence[str], text: str) -> bool:
     """Whether the pieces occur in a text in this order, at word boundaries."""
     at = 0
     for piece in pieces:
-        at = _whole_words(piece, text, at)
+        at = find_words(text, piece, at)
         if at < 0:
             return False
         at += len(piece)
     return True
-
-
-def _whole_words(piece: str, text: str, begin: int) -> int:
-    """Position at which a piece occurs at word boundaries; -1 if it does not occur."""
-    at = text.find(piece, begin)
-    while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]
-        joints = (before + piece[0], piece[-1] + after)
-        if not any(
-            len(joint) == 2 and joint.isalnum() and not has_words(joint) for joint in joints
-        ):
-            return at
-        at = text.find(piece, at + 1)
-    return -1
 
 
 def plain(text: str) -> str:
