@@ -740,3 +740,56 @@ def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
     }
     written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
     assert f"ratchet init {' '.join(allowed)} -- " in written
+
+
+GEMINI = {
+    "agent.py": """
+        import json, os, sys, urllib.request, uuid
+        from prompts import PROMPT
+
+        LOOK = {"name": "look", "description": "Looks up an order.", "parameters_json_schema": {
+            "type": "object", "properties": {"order": {"type": "string"}}}}
+
+        def reply(contents):
+            base = os.environ.get(
+                "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")
+            body = {"system_instruction": {"parts": [{"text": PROMPT.format(shop="Nord")}]},
+                    "contents": contents, "tools": [{"function_declarations": [LOOK]}]}
+            headers = {"content-type": "application/json",
+                       "x-goog-api-key": os.environ["GEMINI_API_KEY"]}
+            url = base + "/v1beta/models/gemini-x:generateContent"
+            request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+            with urllib.request.urlopen(request) as response:
+                return json.load(response)["candidates"][0]["content"]["parts"][0]
+
+        contents = [{"role": "user", "parts": [{"text": sys.argv[1]}]}]
+        while "functionCall" in (part := reply(contents)):
+            call = {**part["functionCall"], "id": uuid.uuid4().hex}  # new in each run
+            result = {"name": call["name"], "id": call["id"], "response": {"status": "sent"}}
+            contents += [{"role": "model", "parts": [{"functionCall": call}]},
+                         {"role": "user", "parts": [{"functionResponse": result}]}]
+        print(part["text"])
+    """,
+    "prompts.py": """
+        PROMPT = "You answer customers of {shop}. Say unknown where you do not know."
+    """,
+    "publish.py": """
+        PROMPT = "You answer customers of {{shop}}. Say unknown where you do not know."
+        print(PROMPT)
+    """,
+}
+
+
+def test_an_agent_whose_tool_calls_have_new_ids_in_each_run_is_verified(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, GEMINI)
+    done = shop.init("--simulated", "--", sys.executable, "agent.py", "Where is order 7?")
+    assert {finding["name"]: finding["holds"] for finding in done["findings"]} == {
+        "model calls": True,
+        "prompts": True,
+        "changed prompt": True,
+        "answer": True,
+    }
+    # The copy that publish.py sends elsewhere, with other placeholders, did not run.
+    assert [prompt["path"] for prompt in done["prompts"]] == ["prompts.py"], sorted(done)

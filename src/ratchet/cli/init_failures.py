@@ -43,7 +43,10 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
     )
     notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
-    last_output = f"\nIts last output:\n{tail.strip()[-LAST_OUTPUT:]}" if tail else ""
+    tail = tail.strip()
+    if len(tail) > LAST_OUTPUT:
+        tail = tail[-LAST_OUTPUT:].partition("\n")[2] or tail[-LAST_OUTPUT:]
+    last_output = f"\nIts last output:\n{tail}" if tail else ""
     if recording.failed:
         raise AgentError(
             f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()

@@ -199,3 +199,25 @@ def test_a_database_a_program_and_a_file_that_are_not_there_are_named(tmp_path: 
     assert ("program", "a-program-that-nobody-has") in {
         (entry.kind, entry.name) for entry in absent.missing
     }
+
+
+def test_a_run_that_reached_the_model_lacks_no_variable_that_it_never_read(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import os
+        from asking import ask
+
+        def rates():
+            return os.getenv("SHOP_RATES_URL")
+
+        ask("Hi")
+        city = os.environ.get("SHOP_CITY")
+        city.upper()
+        """,
+    )
+    (root / ".env.example").write_text("SHOP_RATES_URL=\nSHOP_CITY=\n")
+    missing = recorded(root, "main.py", simulated=True).missing
+    assert [(entry.name, "may be optional" in entry.why) for entry in missing] == [
+        ("SHOP_CITY", True)
+    ]

@@ -166,6 +166,20 @@ def test_an_argument_takes_a_name_that_the_prompt_lists() -> None:
     assert turn.arguments["reason"].startswith("simulated")
 
 
+def test_the_tool_that_ends_the_conversation_is_called_last_in_either_spelling_of_gemini() -> None:
+    day = {"type": "string", "description": "First day, YYYY-MM-DD"}
+    fields = {"type": "object", "properties": {"begin": day, "due_date": {"type": "string"}}}
+    ends = {"name": "Report", "description": "Call it as the last and final tool."}
+    look = {"name": "look", "description": "Looks up orders."}
+    declared = [{**tool, "parameters_json_schema": fields} for tool in (ends, look)]
+    body = {"tools": [{"function_declarations": declared}], "tool_config": {}}
+    called: list[str] = []
+    while (turn := simulated.turn_of(body, ["Hi"], called, "1", calls=True)).tool:
+        called.append(turn.tool)
+        assert turn.arguments == {"begin": "2026-01-02", "due_date": "2026-01-02"}
+    assert called == ["look", "Report"]
+
+
 KEYED = """
 import json, os, urllib.request
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import msgspec
 
-from ratchet.observe.model_apis.bounded_json import items, mapping
+from ratchet.observe.model_apis.bounded_json import either_case, items, mapping
 
 MAX_CALLS = 2
 """Tools that are called for one user message."""
 ANSWER = "Simulated answer"
 """Beginning of every text for which no other form is requested."""
+_DAY = "2026-01-02"
 _DEPTH = 8
 """Levels of a schema that are filled."""
 
@@ -41,6 +42,9 @@ _LABEL = re.compile(r"^[-*\d. ]*([A-Za-z][\w &/-]{2,40}): +\S", re.MULTILINE)
 """A name at the beginning of a line, before what is said of it."""
 
 
+_FINAL = re.compile(r"\bfinal[ _]?(?:answer|result|response|output|tool)", re.I)
+
+
 class Turn(msgspec.Struct, frozen=True):
     """An answer: a text, or a tool call."""
 
@@ -57,6 +61,8 @@ class Turn(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True):
     name: str
     schema: Mapping[str, Any]
+    ends: bool
+    """Whether its call is the answer: its name or description says that it is the final one."""
 
 
 def turn_of(
@@ -82,8 +88,8 @@ def turn_of(
     tools = [tool for tool in _tools(body) if not forced or forced in ("*", tool.name)]
     left = [tool for tool in tools if tool.name not in called]
     # Of tools that must be called, one may look things up, and another give the answer.
-    wanted = (left or tools[-1:]) if forced else left
-    if wanted and (forced or (calls and len(called) < MAX_CALLS)):
+    wanted = (left or tools[-1:]) if forced else _optional(left, len(called)) if calls else []
+    if wanted:
         tool = wanted[int(mark, 16) % len(wanted)]
         arguments = mapping(sample(tool.schema, mark))
         return Turn("", tool.name, {**arguments, **_listed(tool.schema, texts, mark)})
@@ -99,25 +105,38 @@ def turn_of(
     return Turn(text if text.startswith("{") else json.dumps({"answer": text}))
 
 
+def _optional(left: Sequence[Tool], called: int) -> list[Tool]:
+    """The tools of which one is called next, though none must be; empty for a text."""
+    others = [tool for tool in left if not tool.ends]
+    return others if others and called < MAX_CALLS else [tool for tool in left if tool.ends]
+
+
+_SCHEMAS = ("parameters", "parametersJsonSchema", "inputSchema")
+"""Keys of a tool's JSON schema in the dialects."""
+
+
 def _tools(body: Mapping[str, Any]) -> list[Tool]:
     """The tools that a request offers, in any dialect, except those built into the provider."""
     offered = []
-    for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
+    configured = mapping(either_case(body, "toolConfig")).get("tools")
+    for entry in items(body.get("tools")) or items(configured):
         entry = mapping(entry)
         alone = entry.get("function") or entry.get("toolSpec") or entry
-        for tool in map(mapping, items(entry.get("functionDeclarations")) or [alone]):
-            schemas = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
-            schema = next((mapping(tool[key]) for key in schemas if tool.get(key)), {})
+        for tool in map(mapping, items(either_case(entry, "functionDeclarations")) or [alone]):
+            schemas = (either_case(tool, key) for key in _SCHEMAS)
+            schema = next((mapping(schema) for schema in schemas if schema), {})
             if tool.get("name") and (schema or "parameters" in tool or "function" in entry):
-                offered.append(Tool(str(tool["name"]), _lowered(schema.get("json", schema))))
+                name = str(tool["name"])
+                ends = bool(_FINAL.search(f"{name} {tool.get('description')}"))
+                offered.append(Tool(name, _lowered(schema.get("json", schema)), ends))
     return offered
 
 
 def _forced(body: Mapping[str, Any]) -> str:
     """Name of the tool that must be called; `*` for any, empty for none."""
-    config = mapping(body.get("toolConfig"))
+    config = mapping(either_case(body, "toolConfig"))
     choice = body.get("tool_choice") or config.get("toolChoice")
-    mode = mapping(config.get("functionCallingConfig")).get("mode")
+    mode = mapping(either_case(config, "functionCallingConfig")).get("mode")
     if choice in ("required", "any") or mode == "ANY":
         return "*"
     choice = mapping(choice)
@@ -127,11 +146,12 @@ def _forced(body: Mapping[str, Any]) -> str:
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Schema of a JSON answer: empty for any object; None for a text."""
-    form, settings = mapping(body.get("response_format")), mapping(body.get("generationConfig"))
+    form = mapping(body.get("response_format"))
+    settings = mapping(either_case(body, "generationConfig"))
     candidates = (
         mapping(form.get("json_schema")).get("schema"),
         mapping(mapping(body.get("text")).get("format")).get("schema"),
-        settings.get("responseSchema") or settings.get("responseJsonSchema"),
+        either_case(settings, "responseSchema") or either_case(settings, "responseJsonSchema"),
         mapping(mapping(body.get("output_config")).get("format")).get("schema"),
         mapping(body.get("output_format")).get("schema"),
         body.get("format"),
@@ -140,7 +160,8 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if isinstance(candidate, dict):
             return mapping(_lowered(candidate))
     any_object = form.get("type") == "json_object" or body.get("format") == "json"
-    return {} if any_object or settings.get("responseMimeType") == "application/json" else None
+    any_object |= either_case(settings, "responseMimeType") == "application/json"
+    return {} if any_object else None
 
 
 def _listed(schema: Mapping[str, Any], texts: Sequence[str], mark: str) -> dict[str, str]:
@@ -236,7 +257,10 @@ def sample(
         kind = next((name for name in kind if name != "null"), "null")
     match kind:
         case "object":
-            return {name: inner(value) for name, value in schema.get("properties", {}).items()}
+            return {
+                name: _DAY if _is_day(name, value) else inner(value)
+                for name, value in schema.get("properties", {}).items()
+            }
         case "array":
             count = max(1, int(schema.get("minItems", 1)))
             return [inner(schema.get("items", {})) for _ in range(count)]
@@ -247,8 +271,16 @@ def sample(
             return True
         case "null":
             return None
-    formats = {"date": "2026-01-02", "date-time": "2026-01-02T03:04:05Z", "uri": "http://x.invalid"}
+    formats = {"date": _DAY, "date-time": "2026-01-02T03:04:05Z", "uri": "http://x.invalid"}
     return formats.get(schema.get("format", ""), text)
+
+
+def _is_day(name: str, schema: Any) -> bool:
+    """Whether a text is a date by its name or description, where no format says so."""
+    if mapping(schema).get("type") != "string" or "enum" in schema or "format" in schema:
+        return False
+    described = str(schema.get("description", ""))
+    return bool(re.search(r"(^|_)(date|day)$", name) or re.search("yyyy-mm-dd", described, re.I))
 
 
 def _referred(root: Any, reference: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -91,6 +91,16 @@ def holds_json(text: str) -> bool:
 def mapping(value: Any) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+_SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
+
+
+def either_case(value: Mapping[str, Any], field: str) -> Any:
+    """A field by its JSON name, or by its name in snake case, which Gemini's API also accepts."""
+    if field in value:
+        return value[field]
+    return value.get(_SNAKE.sub(r"_\1", field).lower())
 
 
 def items(value: Any) -> list[Any]:

@@ -6,7 +6,6 @@ The name of the model stands in the path, so that whoever has a request puts it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from ratchet.observe.model_apis.bounded_json import (
     MAX_ITEMS,
     GrowingText,
     count,
+    either_case,
     encoded,
     items,
     mapping,
@@ -52,11 +52,11 @@ _SETTINGS = {
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    config = mapping(_field(request, "generationConfig"))
+    config = mapping(either_case(request, "generationConfig"))
     chat_request: dict[str, Any] = {
-        own: _field(config, theirs) for theirs, own in _SETTINGS.items()
+        own: either_case(config, theirs) for theirs, own in _SETTINGS.items()
     }
-    system = _field(request, "systemInstruction")
+    system = either_case(request, "systemInstruction")
     messages = [{**message, "role": "system"} for message in _messages(system)]
     messages += _messages(request.get("contents"))
     chat_request |= {
@@ -64,14 +64,14 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
         "stream": request.get("stream"),
         "messages": messages,
     }
-    if form := name(_field(config, "responseMimeType")):
+    if form := name(either_case(config, "responseMimeType")):
         chat_request["response_format"] = {
             "type": "text" if form == "text/plain" else "json_object"
         }
     declared = [
         {"type": "function", "function": declaration}
         for tool in items(request.get("tools"))
-        for declaration in items(_field(mapping(tool), "functionDeclarations"))
+        for declaration in items(either_case(mapping(tool), "functionDeclarations"))
     ]
     return chat.request_attributes({**chat_request, "tools": declared})
 
@@ -81,23 +81,23 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     choices = []
     for candidate in map(mapping, items(response.get("candidates"))):
         (message,) = _messages(candidate.get("content"))[:1] or [{"content": ""}]
-        reason = name(_field(candidate, "finishReason")).lower()
+        reason = name(either_case(candidate, "finishReason")).lower()
         choices.append({"message": {**message, "role": "assistant"}, "finish_reason": reason})
-    used = mapping(_field(response, "usageMetadata"))
-    thoughts = count(_field(used, "thoughtsTokenCount")) or 0
-    answer_tokens = count(_field(used, "candidatesTokenCount"))
+    used = mapping(either_case(response, "usageMetadata"))
+    thoughts = count(either_case(used, "thoughtsTokenCount")) or 0
+    answer_tokens = count(either_case(used, "candidatesTokenCount"))
     usage = {
-        "prompt_tokens": _field(used, "promptTokenCount"),
+        "prompt_tokens": either_case(used, "promptTokenCount"),
         "completion_tokens": answer_tokens + thoughts
         if answer_tokens is not None
         else thoughts or None,
-        "prompt_tokens_details": {"cached_tokens": _field(used, "cachedContentTokenCount")},
+        "prompt_tokens_details": {"cached_tokens": either_case(used, "cachedContentTokenCount")},
         "completion_tokens_details": {"reasoning_tokens": thoughts or None},
     }
     return chat.response_attributes(
         {
-            "id": _field(response, "responseId"),
-            "model": _field(response, "modelVersion"),
+            "id": either_case(response, "responseId"),
+            "model": either_case(response, "modelVersion"),
             "choices": choices,
             "usage": usage if used else None,
         }
@@ -138,8 +138,8 @@ def _messages(contents: Any) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
         thoughts: list[str] = []
         for part in map(mapping, items(parts) or [parts]):
-            call, result = _field(part, "functionCall"), _field(part, "functionResponse")
-            data = mapping(_field(part, "inlineData"))
+            call, result = either_case(part, "functionCall"), either_case(part, "functionResponse")
+            data = mapping(either_case(part, "inlineData"))
             if isinstance(part.get("text"), str):
                 if part.get("thought") is True:
                     thoughts.append(part["text"])
@@ -156,7 +156,7 @@ def _messages(contents: Any) -> list[dict[str, Any]]:
                     {"role": "tool", "tool_call_id": answered.get("id"), "content": text}
                 )
             elif data:
-                kind = name(_field(data, "mimeType")) or "application/octet-stream"
+                kind = name(either_case(data, "mimeType")) or "application/octet-stream"
                 url = f"data:{kind};base64,{data.get('data')}"
                 content_parts.append({"type": "image_url", "image_url": {"url": url}})
         role = {"model": "assistant", "": "user"}.get(name(mapping(content).get("role")), "user")
@@ -169,16 +169,6 @@ def _messages(contents: Any) -> list[dict[str, Any]]:
             messages.append(message)
         messages += results
     return messages
-
-
-_SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
-
-
-def _field(value: Mapping[str, Any], field: str) -> Any:
-    """A field by its JSON name, or by its name in snake case, which the API also accepts."""
-    if field in value:
-        return value[field]
-    return value.get(_SNAKE.sub(r"_\1", field).lower())
 
 
 def assembly() -> GeminiAssembly:
@@ -229,7 +219,7 @@ class _Candidate:
 
     def add(self, candidate: Mapping[str, Any]) -> None:
         """Add the next parts."""
-        self.reason = name(_field(candidate, "finishReason")) or self.reason
+        self.reason = name(either_case(candidate, "finishReason")) or self.reason
         for part in map(mapping, items(mapping(candidate.get("content")).get("parts"))):
             if isinstance(part.get("text"), str):
                 self._texts[part.get("thought") is True].add(part["text"])

@@ -157,7 +157,8 @@ class PromptEdits:
             raise Refused("It is inside another f-string: assign it to a variable first.")
         if isinstance(parents[-1], ast.pattern | ast.MatchValue):
             raise Refused("It is a pattern of a match statement, not a text.")
-        if self._is_declared(parents):
+        calls = (ast.unparse(parent.func) for parent in parents if isinstance(parent, ast.Call))
+        if not self._declares.isdisjoint(calls):
             raise Refused("It is already declared.")
         if any(piece.start < end and start < piece.end for piece in self._pieces):
             raise Refused("It is already declared, under the name of another prompt.")
@@ -167,12 +168,6 @@ class PromptEdits:
                 raise Refused("It is part of a type, not a text.")
             if isinstance(outer, ast.AnnAssign) and "Literal" in ast.unparse(outer.annotation):
                 raise Refused("Its type allows only this exact text: widen the type first.")
-
-    def _is_declared(self, parents: list[ast.AST]) -> bool:
-        return any(
-            isinstance(parent, ast.Call) and ast.unparse(parent.func) in self._declares
-            for parent in parents
-        )
 
     def _literal(self, source: str, node: ast.expr, text: str) -> str:
         """The literal as written in the call: unchanged, or rewritten if it was an f-string."""

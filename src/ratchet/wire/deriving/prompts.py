@@ -173,9 +173,9 @@ def _sources(
 
 def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentSource]:
     """Of equal literals, those in files that the run used, or that hold another sent text."""
-    running = {source.forms[0] for source in sources if source.file.path in used}
+    running = {form for source in sources if source.file.path in used for form in source.forms}
     return [
-        source for source in sources if source.file.path in used or source.forms[0] not in running
+        source for source in sources if source.file.path in used or running.isdisjoint(source.forms)
     ]
 
 

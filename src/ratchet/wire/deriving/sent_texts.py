@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ratchet.wire.recording.model_calls import texts_of_request
+from ratchet.wire.recording.model_calls import texts_of_request, turns_of
 from ratchet.wire.recording.recording import ModelText, Recording, WatchedCall
 
 
@@ -56,8 +56,14 @@ def nearest_call(calls: Sequence[WatchedCall], request: Any) -> WatchedCall:
     for call in calls:
         if call.request == request:
             return call
-    texts = [sent.text for sent in texts_of_request(request)]
-    return max(calls, key=lambda call: _likeness([sent.text for sent in call.texts], texts))
+    texts, turns = [sent.text for sent in texts_of_request(request)], turns_of(request)
+
+    def nearness(call: WatchedCall) -> tuple[float, int]:
+        # Within a loop over tools, requests may differ in the tools' calls alone.
+        likeness = _likeness([sent.text for sent in call.texts], texts)
+        return likeness, -abs(turns_of(call.request) - turns)
+
+    return max(calls, key=nearness)
 
 
 def _likeness(texts: Sequence[str], other_texts: Sequence[str]) -> float:

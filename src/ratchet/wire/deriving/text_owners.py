@@ -208,7 +208,8 @@ def _values(spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]:
     # The outermost first: what lies in its slots has none of its own.
     wholes.sort(key=lambda group: group[2][0][0] - group[2][-1][1])
     for path, owner, places in wholes:
-        if owner in values or (owner is None and _all_in(values, spans, path)):
+        whole = {owner} if owner else {source for source in spans if source.file.path == path}
+        if whole <= values:
             continue
         for (_, begin), (end, _) in itertools.pairwise(places):
             inside = [
@@ -265,13 +266,6 @@ def _described(text: str, spans: Mapping[SentSource, Sequence[TextRange]]) -> se
         for source, ((begin, _), *_) in spans.items()
         if _DESCRIPTION.search(text, max(0, begin - _BEFORE), begin)
     }
-
-
-def _all_in(
-    values: set[SentSource], spans: Mapping[SentSource, Sequence[TextRange]], path: str
-) -> bool:
-    """Whether all literals of a file are values."""
-    return all(source in values for source in spans if source.file.path == path)
 
 
 def pieces_of(literal: Literal) -> tuple[str, ...]:

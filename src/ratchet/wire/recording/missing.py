@@ -246,7 +246,7 @@ def missing(
         simulated: Whether the simulated model answered the model calls.
     """
     lacking = [
-        *_variables(sources, journals, around, output, went_well=went_well),
+        *_variables(sources, journals, around, output, calls, went_well=went_well),
         *_modules(sources, journals, root, around.owner, output),
         *_programs(argv, journals, root, around.owner),
         *_files(sources, journals, output),
@@ -261,11 +261,14 @@ def _variables(
     journals: Journals,
     around: RunEnvironment,
     output: str,
+    calls: Sequence[WatchedCall],
     *,
     went_well: bool,
 ) -> Iterator[Missing]:
-    reads = sources.variables()
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
+    reads = sources.variables()
+    # A run that reached the model did not end for want of what it never read.
+    never = {name for name in reads if ".py:" in reads[name][0]} - {*absent} if calls else set()
     present = {event["name"] for event in journals.of("variable") if event["present"]}
     ran = {event["file"] for event in journals.of("variable")}
     reasons: dict[str, str] = {}
@@ -273,7 +276,7 @@ def _variables(
         file = place.rpartition(":")[0]
         # Nothing says which JavaScript files a command loads, but those that did something.
         loaded = file.endswith(".py") or name in absent or file in ran or file in output
-        if needed or (is_secret_name(name) and loaded):
+        if name not in never and (needed or (is_secret_name(name) and loaded)):
             reasons[name] = f"{place} reads it, without a default."
     for name, file in absent.items():
         # Of Python the source tells more: whether a default is stated.
@@ -291,9 +294,10 @@ def _variables(
             asking = absent.get(name) or "The program"
             reasons.setdefault(name, f"{asking} needs it: the program's error names it.")
     for name, file in sources.examples.items():
-        if name in reads:
-            reasons.setdefault(name, f"{file} names it, and {reads[name][0]} reads it.")
-        elif _KEY.search(name) and not went_well:
+        if name in reads and name not in never:
+            place = reads[name][0]
+            reasons.setdefault(name, f"{file} names it, and {place} reads it; it may be optional.")
+        elif name not in reads and _KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         in_file = bool(around.dotenv.get(name))

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.observe.model_apis import MODEL_APIS, ModelApi
-from ratchet.observe.model_apis.bounded_json import decoded, mapping
+from ratchet.observe.model_apis.bounded_json import decoded, either_case, mapping
 from ratchet.run.model_relay import Exchange, RelayedRequest
 from ratchet.wire.recording.recording import ModelText
 
@@ -131,7 +131,14 @@ def texts_of(content: Any) -> list[str]:
 def _is_tool_result(part: Any) -> bool:
     """Whether a part of a user's message is what a tool returned."""
     part = mapping(part)
-    return part.get("type") == "tool_result" or "toolResult" in part or "functionResponse" in part
+    named = ("toolResult", "functionResponse", "function_response")
+    return part.get("type") == "tool_result" or not part.keys().isdisjoint(named)
+
+
+def turns_of(request: Any) -> int:
+    """Number of messages, tool calls and results in a request, whatever the dialect."""
+    turns = (mapping(request).get(key) for key in ("messages", "contents", "input"))
+    return sum(len(turn) for turn in turns if isinstance(turn, list))
 
 
 def called_tools(request: Body) -> list[str]:
@@ -240,7 +247,7 @@ def _said(value: Any, depth: int = 0) -> tuple[str, list[dict[str, Any]]]:
     elif isinstance(value, dict):
         if value.get("type") == "reasoning":
             return "", []
-        call = value.get("function") or value.get("functionCall") or value.get("toolUse")
+        call = value.get("function") or either_case(value, "functionCall") or value.get("toolUse")
         if call is None and value.get("type") in ("tool_use", "function_call"):
             call = value
         if isinstance(call, dict) and "name" in call:

@@ -284,7 +284,7 @@ def _notes(
             "This interpreter does not load modules from PYTHONPATH (for instance because of the "
             "options -I, -E or -S), so no functions were seen: the command is the entry."
         )
-    unseen = [call for call in calls if not (call.stack or (python and call.by_hook))]
+    unseen = [call for call in calls if not (call.stack or call.by_hook)]
     if unseen and not (python and not journals.of("start")):
         yield (
             f"Of {counted(len(calls), 'model call')}, {len(unseen)} came from a program whose"
