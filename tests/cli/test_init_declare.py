@@ -86,7 +86,11 @@ TESTS = """
 def test_the_projects_own_tests_are_run_before_and_after_and_leave_nothing(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
-    files = {**SHOP, "tests/test_shop.py": TESTS.format(forbidden="nothing.toml")}
+    files = {
+        **SHOP,
+        "tests/test_shop.py": TESTS.format(forbidden="nothing.toml"),
+        "pdm.lock": "",  # its environment is used even if pdm itself is not there
+    }
     shop = repository(tmp_path, upstream, files)
     said = shop.init(*COMMAND)
     finding = said["findings"][-1]
@@ -94,6 +98,16 @@ def test_the_projects_own_tests_are_run_before_and_after_and_leave_nothing(
     assert finding["holds"] is True, finding
     assert shop.is_clean
     assert not (shop.root / "left_by_a_test.txt").exists()
+
+
+def test_tests_that_do_not_start_are_no_fault_of_the_wiring(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    broken = "import os\nos.write(2, b'no lock for process %d' % os.getpid())\nos._exit(2)\n"
+    files = {**SHOP, "tests/test_shop.py": TESTS, "tests/conftest.py": broken}
+    finding = repository(tmp_path, upstream, files).init(*COMMAND)["findings"][-1]
+    assert finding["holds"] is None
+    assert "The tests fail as before, with exit code 2" in finding["said"]
 
 
 def test_tests_that_the_wiring_breaks_are_reported(tmp_path: Path, upstream: StubUpstream) -> None:

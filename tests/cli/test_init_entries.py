@@ -42,6 +42,20 @@ PROGRAMS = {
         },
         {"ticker": "NVDA", "date": "2024-05-10"},
     ),
+    "a function that gets the messages is a client, and the command the entry": Program(
+        """
+        import sys
+        from support.agent import ask
+        def complete(messages):
+            return ask(messages[0]["content"], messages[-1]["content"])
+        if __name__ == "__main__":
+            rules = {"role": "system", "content": "You answer for the shop."}
+            print(complete([rules, {"role": "user", "content": sys.argv[1]}]))
+        """,
+        (QUESTION,),
+        {"entry": None},
+        QUESTION,
+    ),
     "an object with the input in a field is the input": Program(
         """
         import sys

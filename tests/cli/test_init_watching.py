@@ -793,3 +793,58 @@ def test_an_agent_whose_tool_calls_have_new_ids_in_each_run_is_verified(
     }
     # The copy that publish.py sends elsewhere, with other placeholders, did not run.
     assert [prompt["path"] for prompt in done["prompts"]] == ["prompts.py"], sorted(done)
+
+
+def test_a_key_that_changes_what_the_program_wants_gets_no_placeholder_the_second_time(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    agent = SHOP["support/agent.py"]
+    settings = """
+        import os
+        if os.environ.get("AZURE_OPENAI_API_KEY") and not os.environ.get("AZURE_OPENAI_ENDPOINT"):
+            raise SystemExit("AZURE_OPENAI_ENDPOINT must be set.")
+    """
+    files = {
+        **SHOP,
+        "support/agent.py": agent.replace(
+            "SYSTEM =", "import support.settings\n\n        SYSTEM =", 1
+        ),
+        "support/settings.py": settings,
+        ".env.example": "OPENAI_API_KEY=\nAZURE_OPENAI_API_KEY=\nAZURE_OPENAI_ENDPOINT=\n",
+    }
+    shop = repository(tmp_path, upstream, files)
+    del shop.environ["OPENAI_API_KEY"]
+    command = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    done = shop.ratchet("init", "--json", "--simulated", *command)
+    assert done.returncode == 0, done.stderr
+    assert "Once more, with placeholders for fewer keys." in done.stderr
+    [note] = json.loads(done.stdout)["recorded"]["notes"]
+    assert "AZURE" not in note
+    assert all(finding["holds"] for finding in json.loads(done.stdout)["findings"])
+
+
+CHAT = """
+    import readline from "node:readline/promises";
+    const lines = readline.createInterface({ input: process.stdin });
+    for (;;) {
+      const content = await lines.question("> ");
+      const body = { model: "m", messages: [{ role: "system", content: "You answer for us." },
+                                            { role: "user", content }] };
+      const answer = await fetch(`${process.env.OPENAI_BASE_URL}/chat/completions`, {
+        method: "POST", headers: { "content-type": "application/json" },
+        body: JSON.stringify(body) });
+      console.log((await answer.json()).choices[0].message.content);
+    }
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")
+def test_a_chat_loop_in_node_that_ends_with_its_input_is_wired(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, {"chat.mjs": CHAT})
+    done = shop.init("--stdin", "Where is my pan?", "--", "node", "chat.mjs")
+    assert done["input"] == "Where is my pan?"
+    assert all(finding["holds"] for finding in done["findings"])
+    run = shop.ratchet("run", "Where is my cup?", "--json")
+    assert run.returncode == 0, run.stderr

@@ -120,8 +120,9 @@ def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
         "[agent] command names {input.question}, but the task's input has no field 'question'; it"
         " has 'query', 'a'."
     )
-    with pytest.raises(InputError, match=r"the task's input has no field 'question'; it is a text"):
+    with pytest.raises(InputError, match=r"no field 'question'; it is a text") as failed:
         handover.check("Where is it?")
+    assert failed.value.hint == 'Give an object as the input: {"question": "…", "a": "…"}'
     with pytest.raises(InputError, match=r"the task's input.a has no item '0'; it is a list of 0"):
         handover.check({"question": 1, "a": []})
 

@@ -391,3 +391,14 @@ def test_prompts_in_scripts_without_spaces_are_found(tmp_path: Path) -> None:
         ("user", "问题：锅在哪里？"),  # noqa: RUF001
     ]
     assert prompts(tmp_path, {"agents.py": agents}, sent) == ["agents.py:2", "agents.py:3"]
+
+
+def test_of_copies_the_one_beside_a_prompt_that_is_nowhere_else_counts(tmp_path: Path) -> None:
+    expert = 'EXPERT = "You are a math expert. Always use one tool at a time."\n'
+    lead = "You lead a team of two. For current events, use research. For math, use the expert."
+    files = {
+        "team.py": f"{expert}LEAD = {lead!r}\n",
+        "levels.py": f'{expert}LEAD = ["For current events, use research."]\n',
+    }
+    sent = [("system", lead)], [("system", "You are a math expert. Always use one tool at a time.")]
+    assert prompts(tmp_path, files, *sent) == ["team.py:1", "team.py:2"]

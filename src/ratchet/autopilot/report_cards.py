@@ -178,8 +178,8 @@ def never_measured(metric: str, evaluations: Sequence[Evaluation]) -> str:
         return ""
     return (
         f"The guardrail on {metric} will stop every candidate, since {metric} was not measured on"
-        f" any task: {scores[0].error} To decide without it, add to ratchet.toml:"
-        f' [[guardrails]] metric = "{metric}", off = true.'
+        f" any task: {scores[0].error} To decide without it, add to ratchet.toml:\n"
+        f'[[guardrails]]\nmetric = "{metric}"\noff = true'
     )
 
 

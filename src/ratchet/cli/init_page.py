@@ -15,6 +15,7 @@ from ratchet.wire.applying import RunTrace
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.deriving.owner_input import as_text
+from ratchet.wire.deriving.prompts import SentPrompt
 from ratchet.wire.recording.recording import Recording
 
 MAX_WRITES = 8
@@ -107,6 +108,7 @@ def print_verified(
     verification: WiringVerification,
     findings: Iterable[WiringFinding],
     left: Iterable[LeftAlone],
+    prompts: Iterable[SentPrompt],
 ) -> None:
     """Print what works in the wiring, what does not, and what was not checked."""
     findings = list(findings)
@@ -125,6 +127,11 @@ def print_verified(
         _say("\nIts prompts, by the names that ratchet improve uses:")
     for prompt in verification.learned:
         _say(f"  {prompt}")
+    named = " ".join(verification.learned)
+    places = [f"{prompt.path}:{prompt.line}" for prompt in prompts]
+    others = [place for place in places if place not in named]
+    if others and named and "other place" not in named:
+        _say(f"  Sent inside of these or beside them, and left as it is: {', '.join(others)}")
     _say("\nNot verified:")
     for sentence in not_verified(recording, findings):
         _say(f"  {sentence}")

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,17 @@ from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
-from ratchet.wire.recording.record import record
+from ratchet.wire.recording.record import placeholders_for, record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 TIMEOUT_RATIO = 3
 """Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
+
+
+MAX_REASON = 300
+"""Characters of the reason why a wiring does not work, while others are tried."""
 
 
 class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,14 +104,24 @@ def wire_by_watching(
     say(f"Running: {one_line(_told(run))}")
     committed_files = CommittedFiles(root)
     places = [subject.rpartition(":") for subject in options.allowed]
-    recording = record(
+    hosts = [(host, int(port)) for host, _, port in places if host and port.isdigit()]
+    watched = partial(
+        record,
         run,
         root=root,
         simulated=options.simulated,
         say=say,
         timeout_s=options.timeout_s,
-        hosts=[(host, int(port)) for host, _, port in places if host and port.isdigit()],
+        hosts=hosts,
     )
+    recording, failed_s = watched(), 0.0
+    if options.simulated and recording.failed and not recording.calls:
+        keys = placeholders_for(root, run, few=True)
+        if keys.keys() != placeholders_for(root, run).keys():
+            say("It failed before any model call. Once more, with placeholders for fewer keys.")
+            again = watched(keys=keys)
+            failed_s = recording.seconds
+            recording = again if again.calls else recording
     check_recorded(recording, options.allowed)
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
@@ -166,7 +181,7 @@ def wire_by_watching(
         message = f"Wire the agent into Ratchet\n\nBy: ratchet init {arguments}\n"
         committed = commit(declaring.plan, options.branch, message)
     seconds = time.monotonic() - begun
-    own_s = seconds - recording.seconds - declaring.verification.agent_s - tests_s
+    own_s = seconds - failed_s - recording.seconds - declaring.verification.agent_s - tests_s
     next_steps = _next(root, declaring, derived, recording)
     if json:
         print_json(
@@ -194,7 +209,14 @@ def wire_by_watching(
             }
         )
         return
-    print_verified(recording, declaring.wiring, declaring.verification, findings, declaring.left)
+    print_verified(
+        recording,
+        declaring.wiring,
+        declaring.verification,
+        findings,
+        declaring.left,
+        derived.prompts,
+    )
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in declaring.plan.files)
     tests = " and the tests" if options.tests and inventory.tests else ""
@@ -250,6 +272,7 @@ def _first_that_works(
         plan = planned(wiring, NOTHING_DECLARED)
         return Declaring(wiring, plan, verified(wiring, plan))
 
+    kept: Declaring | None = None
     for wiring in wirings:
         attempt = checked(wiring)
         for absent in absences if _differs(attempt.verification) else ():
@@ -258,13 +281,19 @@ def _first_that_works(
             if retried.verification.works and not _differs(retried.verification):
                 return retried
         verification = attempt.verification
+        if verification.works and wiring.mode == "entry" and _differs(verification) and not kept:
+            kept = attempt  # a function further out may have added what the model is missing
+            say("The model gets other prompts from it than in the recorded run.")
+            continue
         if verification.works:
-            return attempt
+            return kept if kept and _differs(verification) else attempt
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(wirings) > 1:
-            say(f"This wiring does not work: {reasons[-1]}")
+            say(f"This wiring does not work: {one_line(reasons[-1], MAX_REASON)}")
+    if kept:
+        return kept
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
         "The agent runs on its own, but no wiring of it works. Nothing was written.\n"

@@ -125,8 +125,8 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print("To prove it again, run the same command with another --seed.", markup=False)
     elif release is not None and release.agent:
         out.print(
-            f"[bold green]{proved}, and active at the gateway[/] for calls of {release.agent}."
-            " Your source is unchanged."
+            f"[bold green]{proved}, and released at the gateway[/] for calls of {release.agent}."
+            " Your source is unchanged; the file below says why, and what to paste where."
         )
         steps = table("", "")
         steps.show_header = False

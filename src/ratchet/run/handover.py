@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import PurePosixPath
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ratchet.types import ConfigError, InputError
-from ratchet.worker.placeholders import filled, filled_text, has_placeholders
+from ratchet.worker.placeholders import field_names, filled, filled_text, has_placeholders
 
 LAST_LINE = "last_line"
 FILE = "file:"
@@ -100,9 +101,15 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
                 "The input is a whole body, but [agent] body in ratchet.toml has only {input} at"
                 f" {place}: give the value of {place} alone."
             )
-        self.command(task_input)
-        self.request(task_input)
-        self.fields(task_input)
+        try:
+            self.command(task_input)
+            self.request(task_input)
+            self.fields(task_input)
+        except InputError as error:
+            names = field_names(msgspec.structs.asdict(self))
+            example = json.dumps(dict.fromkeys(names, "…"), ensure_ascii=False)
+            hint = error.hint or f"Give an object as the input: {example}"
+            raise InputError(error.message, hint=hint) from None
 
     def check_input(self) -> None:
         """Check the setting for a file that holds the input.

@@ -51,11 +51,17 @@ def last_line(stdout: bytes) -> object:
     return result_of(stdout.rstrip().rpartition(b"\n")[2])
 
 
+_ENDED = ("ERR_USE_AFTER_CLOSE", "unsettled top-level await", "ExitPromptError")
+"""What Node and its prompts say of a question for which there is no more input."""
+
+
 def ended_with_input(stderr: str) -> bool:
     """Whether a program failed because its input ended, as a chat loop does that asks for more.
 
     Its threads may have said more since. Prompts of click and Typer say that they abort.
     """
+    if any(sign in stderr for sign in _ENDED):
+        return True
     _, ended, since = f"\n{stderr}".rpartition("\nEOFError")
     if ended and "Traceback (most recent call last)" not in since:
         return True

@@ -61,6 +61,12 @@ def has_placeholders(setting: Any) -> bool:
     return any(not isinstance(part, str) for text in _texts(setting) for part in _parts(text))
 
 
+def field_names(setting: Any) -> list[str]:
+    """The fields of a task's input that placeholders name, in order; empty for a whole input."""
+    parts = (part for text in _texts(setting) for part in _parts(text))
+    return list(dict.fromkeys(part[1] for part in parts if part[1:] and not isinstance(part, str)))
+
+
 def filled(setting: Any, task_input: Any, where: str) -> Any:
     """A setting with a task's input filled in.
 

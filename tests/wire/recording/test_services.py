@@ -57,6 +57,7 @@ def test_a_service_is_started_asked_and_ended(
     said: list[str] = []
     recording = record(run, root=root, simulated=False, say=said.append, timeout_s=60)
     assert recording.response_status == 200, (recording.response, recording.stderr_tail)
+    assert recording.modules_loaded == ("app.py", "asking.py")  # though a signal ended it
     [call] = recording.calls
     assert call.response in recording.response
     assert functions(call) == ["chat", "ask"]

@@ -81,7 +81,8 @@ def derive(
         allowed: Hosts, programs and folders that the owner allows.
     """
     values = owner_values(recording.run)
-    inputs = _chosen(values, chosen) if chosen else reached(recording, values)
+    inputs = tuple(value for value in values if as_text(value.value) in chosen)
+    inputs = inputs if chosen else reached(recording, values)
     python = recording.python
     hosts, wirings, function = model_hosts(recording), list[Wiring](), ""
     if inputs and python is not None:
@@ -122,10 +123,6 @@ def derive(
 def _read_word(recording: Recording, values: Iterable[OwnerValue]) -> str:
     words = (as_text(value.value) for value in values if value.place == "word")
     return next((word for word in words if word in recording.data_files_read), "")
-
-
-def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerValue, ...]:
-    return tuple(value for value in values if as_text(value.value) in chosen)
 
 
 def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:

@@ -203,13 +203,13 @@ def _holds(value: Any, owner_values: dict[str, OwnerValue]) -> bool:
 
 
 def _fields(value: Any) -> Iterator[Any]:
-    """The leaves of an object; a list of words is the command line, not the task."""
+    """The leaves of an object; a list of words is a command line, one of messages a client's."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _fields(inner)
     elif isinstance(value, list):
         for inner in value:
-            if isinstance(inner, dict):
+            if isinstance(inner, dict) and not {"role", "content"} <= inner.keys():
                 yield from _fields(inner)
     else:
         yield value

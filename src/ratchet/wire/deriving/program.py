@@ -218,6 +218,6 @@ def _placed(value: Any, path: tuple[Any, ...], slots: dict[tuple[Any, ...], str]
 def _field_names(inputs: Sequence[OwnerValue]) -> tuple[str, ...]:
     names: list[str] = []
     for number, value in enumerate(inputs, 1):
-        name = value.name or f"word_{number}"
+        name = value.name or f"{'line' if value.place == 'stdin' else 'word'}_{number}"
         names.append(name if name not in names else f"{name}_{number}")
     return tuple(names)

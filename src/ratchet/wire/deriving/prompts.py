@@ -122,8 +122,12 @@ def sent_sources(
             sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
     for files in used:
         sources = _without_copies(sources, files)
-    places = Counter(source.forms[0] for source in sources)
-    alone = {source.file.path for source in sources if places[source.forms[0]] == 1}
+    wholes = ["\n".join(source.forms[0]) for source in sources]
+    alone = {
+        source.file.path
+        for source in sources
+        if sum(source.forms[0][0] in whole for whole in wholes) == 1
+    }
     sources = _without_copies(sources, alone)
     sources.sort(key=lambda source: -source.size)
     made_of = {text: owned(text, sources) for text in texts}

@@ -49,16 +49,14 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listing(root: Path) -> Listing:
-    """The files of a project, without installed packages and the repository's own data."""
+    """The files of a project; of installed packages and the repository's data the folder alone."""
     files: dict[str, tuple[int, int]] = {}
     for folder, folders, names in os.walk(root):
-        folders[:] = [
-            name
-            for name in folders
-            if name not in SKIPPED
-            and name != ".git"
-            and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
-        ]
+        for name in [*folders]:
+            path = os.path.join(folder, name)
+            if name in {*SKIPPED, ".git"} or os.path.exists(os.path.join(path, "pyvenv.cfg")):
+                folders.remove(name)
+                files[path] = (0, 0)
         for name in names:
             path = os.path.join(folder, name)
             try:
@@ -166,7 +164,9 @@ class _Writes:
         if not self._contained and (path in self._after or os.path.exists(path)):
             inside = path in self._after
             new = path not in self._before if inside else "created" in changes
-            return "created" if new else "changed"
+            folders = self._after.keys() - self._before.keys()
+            in_new = not inside and any(str(folder) in folders for folder in Path(path).parents)
+            return "created" if new or in_new else "changed"
         there_before = path in self._before or changes[0] == "deleted"
         return "deleted" if there_before else None
 

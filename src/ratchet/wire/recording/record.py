@@ -69,6 +69,7 @@ def record(
     say: Callable[[str], None],
     timeout_s: float,
     hosts: Sequence[tuple[str, int]] = (),
+    keys: Mapping[str, str] | None = None,
 ) -> Recording:
     """Run the owner's own command once, and watch it.
 
@@ -79,6 +80,7 @@ def record(
         say: Told what is waited for.
         timeout_s: Seconds that the command, or the service's answer, may take.
         hosts: What a contained run may reach besides the simulated model.
+        keys: Of a simulated run, the placeholders for unset keys, if not all of them.
     """
     began = time.perf_counter()
     root = root.resolve()
@@ -88,7 +90,8 @@ def record(
         folder = Path(name).resolve()
         answering = SimulatedModel().answer if simulated else None
         with ModelRelay(answering=answering, ended=exchanges.append) as relay:
-            placeholders = _placeholders(root, argv, run.variables) if simulated else {}
+            given = placeholders_for(root, run) if keys is None else keys
+            placeholders = given if simulated else {}
             variables = {**run.variables, **placeholders}
             around = RunEnvironment(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
@@ -126,7 +129,7 @@ def record(
 
     calls = _model_calls(exchanges, journals, around)
     stderr = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
-    loaded = {file for event in journals.of("end") for file in event["modules"].values()}
+    loaded = {event["file"] for event in journals.of("module")} - {""}
     lacking: tuple[Missing, ...] = ()
     if not ended.went_well or not any(200 <= call.status < 300 for call in calls):
         lacking = missing(
@@ -141,7 +144,7 @@ def record(
             went_well=ended.went_well,
             simulated=simulated,
         )
-    keys = _model_keys(exchanges, placeholders)
+    model_keys = _model_keys(exchanges, placeholders)
     contacts = () if journals.crashed(by_network=False) else did.contacts
     return Recording(
         run=run,
@@ -170,9 +173,9 @@ def record(
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
-        model_keys=keys,
+        model_keys=model_keys,
         notes=(
-            *_notes(argv, journals, ended, calls, placeholders, around.dotenv, keys),
+            *_notes(argv, journals, ended, calls, placeholders, around.dotenv, model_keys),
             *([] if calls else [_no_call(root, contacts if not lacking else ())]),
             *uncontained,
             *(clean(text) for text in _unseen_crashes(journals, stderr)),
@@ -207,12 +210,8 @@ def _asks_model(exchange: Exchange) -> bool:
 def _model_calls(
     exchanges: list[Exchange], journals: Journals, around: RunEnvironment
 ) -> tuple[WatchedCall, ...]:
-    model_exchanges = [exchange for exchange in exchanges if _asks_model(exchange)]
-    model_exchanges.sort(key=lambda exchange: exchange.request.number)
-    return tuple(
-        _model_call(number, exchange, journals, around)
-        for number, exchange in enumerate(model_exchanges)
-    )
+    ordered = sorted(filter(_asks_model, exchanges), key=lambda exchange: exchange.request.number)
+    return tuple(_model_call(*numbered, journals, around) for numbered in enumerate(ordered))
 
 
 def _model_call(
@@ -316,16 +315,18 @@ def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
     )
 
 
-def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """Values for keys that the program needs and nobody has set."""
-    sources = Sources(root, argv)
+def placeholders_for(
+    root: Path, run: CommandRun | ServiceRun, *, few: bool = False
+) -> dict[str, str]:
+    """Values for unset keys that the program names; with `few`, that it cannot do without."""
+    sources = Sources(root, run.argv if isinstance(run, CommandRun) else run.serve)
     # Nothing says that the program loads .env. A key of another kind might have to be valid.
     kept = {name: text for name, text in read_dotenv(root).items() if name not in PROVIDER_KEYS}
-    environ = {**kept, **os.environ, **variables}
-    # Frameworks that name no provider call OpenAI.
-    wanted = {"OPENAI_API_KEY"} | sources.keys()
-    wanted |= {"ANTHROPIC_API_KEY"} if "anthropic" in sources.text().lower() else set()
+    environ = {**kept, **os.environ, **run.variables}
     needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
+    # Frameworks that name no provider call OpenAI.
+    wanted = {"OPENAI_API_KEY"} | (sources.keys() & needed if few else sources.keys())
+    wanted |= {"ANTHROPIC_API_KEY"} if "anthropic" in sources.text().lower() else set()
     values = {
         **{name: f"{PLACEHOLDER}-{name.lower()}" for name in sorted(wanted)},
         **{name: base for name, base in PROVIDERS.items() if name in needed},

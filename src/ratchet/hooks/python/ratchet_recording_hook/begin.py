@@ -45,11 +45,17 @@ def begin(folder: str) -> None:
         carrying.carry(stacks)
         prepare = carrying.constructors(stacks, functools.partial(_constructed, stacks))
         prepare(sys.modules["__main__"])
-        sys.meta_path.insert(0, Patcher(stacks.file, prepare))
+
+        def loaded(module: Any) -> None:
+            # At once: a service that a signal ends writes nothing at its end.
+            journal.write("module", file=stacks.file(module.__file__ or ""))
+            prepare(module)
+
+        sys.meta_path.insert(0, Patcher(stacks.file, loaded))
         watched = clients.Watched(stacks, journal, settings["relay"], settings["simulated"])
         clients.watch(watched)
         _keep_in_children(settings)
-        atexit.register(_end, stacks, journal)
+        atexit.register(_end, journal)
         Acts(stacks, journal, folder).watch()
 
 
@@ -130,13 +136,8 @@ def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, kwargs: A
         }
 
 
-def _end(stacks: Stacks, journal: EventJournal) -> None:
-    modules = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and stacks.file(file):
-            modules[name] = stacks.file(file)
-    journal.write("end", modules=modules, path=[path for path in sys.path if path])
+def _end(journal: EventJournal) -> None:
+    journal.write("end", path=[path for path in sys.path if path])
 
 
 def _has_sdk() -> bool:
