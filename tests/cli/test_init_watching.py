@@ -817,10 +817,24 @@ def test_a_key_that_changes_what_the_program_wants_gets_no_placeholder_the_secon
     command = ("--", sys.executable, "-m", "support", "Where is my pan?")
     done = shop.ratchet("init", "--json", "--simulated", *command)
     assert done.returncode == 0, done.stderr
-    assert "Once more, with placeholders for fewer keys." in done.stderr
+    assert "Once more, with fewer placeholders." in done.stderr
     [note] = json.loads(done.stdout)["recorded"]["notes"]
     assert "AZURE" not in note
     assert all(finding["holds"] for finding in json.loads(done.stdout)["findings"])
+
+
+def test_a_key_that_the_first_run_wanted_gets_a_placeholder_the_second_time(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    agent = SHOP["support/agent.py"].replace(
+        "SYSTEM =", "assert os.getenv('SHOP_KEY'), 'SHOP_KEY is not set.'\n\n        SYSTEM =", 1
+    )
+    files = {**SHOP, "support/agent.py": agent, ".env.example": "# SHOP_KEY=\n"}
+    shop = repository(tmp_path, upstream, files)
+    command = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    done = shop.ratchet("init", "--json", "--simulated", *command)
+    assert done.returncode == 0, done.stderr
+    assert "Once more, with a placeholder for SHOP_KEY." in done.stderr
 
 
 CHAT = """

@@ -716,6 +716,45 @@ def test_a_contained_command_answers_in_its_file(
     assert "did not write answer.json" in outcomes[1].error
 
 
+ANEW = """
+import os, shutil, sys
+shutil.rmtree("out")
+os.mkdir("out")
+with open("out/new", "w") as file:
+    file.write(sys.argv[1])
+os.replace("out/new", "out/answer.txt")
+"""
+LINKED = """
+import os, shutil, sys
+shutil.rmtree("out")
+os.symlink(sys.argv[1], "out")
+"""
+
+
+def test_a_contained_command_may_make_its_answers_folder_anew_and_no_link_is_followed(
+    stateful: Path, tmp_path: Path
+) -> None:
+    (stateful / "out").mkdir()
+    (stateful / "out" / "answer.txt").write_text("an earlier answer")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "answer.txt").write_text("a secret")
+    outcomes = []
+    for program, given in ((ANEW, "pan"), (LINKED, str(tmp_path / "elsewhere")), ("", "")):
+        executor = CommandExecutor(
+            [sys.executable, "-c", program, "{input}"],
+            folder=stateful,
+            state=tmp_path / "state",
+            slots=1,
+            timeout_s=60,
+            output="file:out/answer.txt",
+            containment=AgentContainment(Allowance(), root=stateful, level="bubblewrap"),
+        )
+        outcomes += attempts_of(executor, [given])
+    assert [outcome.output for outcome in outcomes] == ["pan", None, None], outcomes
+    assert all("did not write out/answer.txt" in outcome.error for outcome in outcomes[1:])
+    assert (stateful / "out" / "answer.txt").read_text() == "an earlier answer"
+
+
 def test_a_contained_command_reads_its_input_from_a_file_of_its_copy(
     stateful: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
+from ratchet.wire.recording.missing import KEY
 from ratchet.wire.recording.record import placeholders_for, record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
@@ -116,9 +117,12 @@ def wire_by_watching(
     )
     recording, failed_s = watched(), 0.0
     if options.simulated and recording.failed and not recording.calls:
-        keys = placeholders_for(root, run, few=True)
+        named = [missing.name for missing in recording.missing if missing.kind == "variable"]
+        unset = [name for name in named if KEY.search(name)]
+        keys = placeholders_for(root, run, few=not unset, besides=unset)
         if keys.keys() != placeholders_for(root, run).keys():
-            say("It failed before any model call. Once more, with placeholders for fewer keys.")
+            which = f"a placeholder for {', '.join(unset)}" if unset else "fewer placeholders"
+            say(f"It failed before any model call. Once more, with {which}.")
             again = watched(keys=keys)
             failed_s = recording.seconds
             recording = again if again.calls else recording

@@ -365,15 +365,20 @@ def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFind
         return WiringFinding(
             name="answer", holds=holds, said=f"The answer is {after}{place}: {said}."
         )
+    files = [write.path for write in recording.writes if write.place == "project"]
+    may_be_file = "command" in wiring.agent and files and not file
+    pointer = (
+        f' If the answer is a file: output = "file:{files[0]}" under [agent].'
+        if may_be_file
+        else ""
+    )
     if output in ("", None):
-        files = [write.path for write in recording.writes if write.place == "project"]
-        pointer = (
-            f' If the answer is a file: output = "file:{files[0]}" under [agent].' if files else ""
-        )
         sentence = f"The answer is empty, so every task would get the same score.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
     if isinstance(output, str) and not says_answer(output, recording):
-        sentence = f"The answer is {after}{place}, but has none of the words that the model said."
+        sentence = (
+            f"The answer is {after}{place}, but has none of the words that the model said.{pointer}"
+        )
         return WiringFinding(name="answer", holds=None, said=sentence)
     if before == after:
         rest, _, last = str(output).strip().rpartition("\n")

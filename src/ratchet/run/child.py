@@ -74,6 +74,7 @@ class ChildProcess:
         writable: Folders that it may really write to when it is contained.
         given: Files that it reads and writes instead of those of its project, by their places, when
             it is contained.
+        taken: Where files go that it writes in copies of its project, by their places.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class ChildProcess:
         hosts: Sequence[tuple[str, int]] = (),
         writable: Sequence[Path] = (),
         given: Mapping[str, str] = MappingProxyType({}),
+        taken: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._command = command
         self._cwd = cwd
@@ -96,6 +98,7 @@ class ChildProcess:
         self._hosts = hosts
         self._writable = writable
         self._given = given
+        self._taken = taken
         self._contained: Contained | Led | None = None
 
     async def run(self, timeout_s: float, most_bytes: int) -> ChildEnd:
@@ -175,6 +178,7 @@ class ChildProcess:
             hosts=self._hosts,
             writable=self._writable,
             given=self._given,
+            taken=self._taken,
             cwd=self._cwd,
             env=self._environ,
             stdin=subprocess.PIPE,

@@ -182,7 +182,8 @@ class CommandExecutor:
                     *self._variables_given.values(),
                 ]
             ),
-            given=self._given(folder),
+            given=self._replaced(folder, {INPUT_FILE: self._handover.input_file}),
+            taken=self._replaced(folder, {OUTPUT_FILE: self._handover.file}),
             writable=[folder, *([output_file.path] if output_file and not self._copies else [])],
         )
         try:
@@ -217,9 +218,8 @@ class CommandExecutor:
             (folder / INPUT_FILE).write_text(text, encoding="utf-8")
         return folder
 
-    def _given(self, folder: Path) -> dict[str, str]:
-        """Files of a scratch folder that replace the project's, by the paths that they replace."""
-        files = {INPUT_FILE: self._handover.input_file, OUTPUT_FILE: self._handover.file}
+    def _replaced(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+        """Files of a scratch folder that stand for the project's, by the paths of those."""
         return {
             os.path.realpath(self._folder / file): str(folder / name)
             for name, file in files.items()
@@ -230,7 +230,9 @@ class CommandExecutor:
         file = self._handover.file
         if not file:
             return None
-        path = folder / OUTPUT_FILE if self._copies else self._folder / file
+        if self._copies:
+            return OutputFile(folder / OUTPUT_FILE, file)
+        path = self._folder / file
         if self._containment is not None:  # which can let it write a file that is there
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()

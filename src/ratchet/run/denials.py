@@ -50,7 +50,7 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
             name=act.end,
             start_ns=at,
             end_ns=at,
-            status="error",
+            status="error" if act.end == "denied" else "ok",
             message=sentence([act], went_well=outcome.status == "succeeded"),
             attributes={
                 "ratchet.act.kind": act.kind,

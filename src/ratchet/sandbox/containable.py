@@ -109,6 +109,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         "copies": [folder],
         "folders": [],
         "given": {},
+        "taken": {},
         "hidden": [],
         "absent": [],
         "writable": [],

@@ -113,6 +113,7 @@ class AgentContainment:
         hosts: Sequence[tuple[str, int]] = (),
         writable: Sequence[str | Path] = (),
         given: Mapping[str, str] = MappingProxyType({}),
+        taken: Mapping[str, str] = MappingProxyType({}),
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
@@ -125,6 +126,8 @@ class AgentContainment:
             hosts: Further hosts that it may reach, such as the gateway.
             writable: Further folders that it really writes to.
             given: Files that it reads and writes instead of those in its copies, by their places.
+            taken: Where files go that it writes in its copies, by their places; it starts without
+                them.
             cwd: Its working folder.
             env: Its whole environment; that of this process when left out.
             pass_fds: Descriptors that it inherits.
@@ -167,8 +170,9 @@ class AgentContainment:
             "copies": copies,
             "folders": folders,
             "given": dict(given),
+            "taken": dict(taken),
             "hidden": hidden,
-            "absent": [path for path in self._allowed.absent if _within(path, copies)],
+            "absent": [path for path in (*self._allowed.absent, *taken) if _within(path, copies)],
             "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],
             "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,

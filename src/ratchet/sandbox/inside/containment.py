@@ -14,6 +14,7 @@ from .guard import Guard
 from .mounts import Mounts
 from .names import Names, resolver_settings
 from .observer import hosts_table
+from .taking import Taken
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoRetu
         os._exit(NOT_CONTAINED_EXIT)
     status = keeper.until_ended()
     process_table.end_all(os.getpid())
+    keeper.take()
     os.write(ended, _STATUS.pack(status))
     os._exit(0)
 
@@ -116,6 +118,7 @@ class _Kept:
         self._readers: dict[int, Callable[[], None]] = {}
         self._own = own
         self._mounts: Mounts | None = None
+        self._taken = Taken({})
         self._connected: set[str] = set()
         self._guard = Guard(
             config,
@@ -137,6 +140,7 @@ class _Kept:
         if own:
             network.lead_all_here()
             self._mounts = Mounts(config)
+            self._taken = Taken(config["taken"])
             for server in servers:
                 self._answer_names(server)
             for (address, port), host in places.items():
@@ -165,6 +169,10 @@ class _Kept:
         self._guard.shared_memory.clear()
         self._settle_acts()
         return self._started.status
+
+    def take(self) -> None:
+        """Take the files that it wrote out of its copies, once no process of it is left."""
+        self._taken.take()
 
     def _obey(self) -> None:
         received = self._control.receive()

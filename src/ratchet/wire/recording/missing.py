@@ -47,7 +47,7 @@ _NO_FILE = re.compile(
     r"(?:open (\S+)|([\w./~-]*\.[\w.-]+)): (?:not found|[Nn]o such file or directory)"
 )
 """The messages of Node.js, Go and shells for a file that does not exist."""
-_KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
+KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
 _INSTALLING = {
     "uv.lock": "uv sync",
     "poetry.lock": "poetry install",
@@ -202,7 +202,7 @@ class Sources:
     def keys(self) -> set[str]:
         """Names of variables that hold API keys, but for those that an example comments out."""
         names = {*self.variables(), *self.examples} - self._optional
-        return {name for name in names if _KEY.search(name)}
+        return {name for name in names if KEY.search(name)}
 
     def node_packages(self) -> list[str]:
         """Dependencies of `package.json` that are not installed."""
@@ -297,7 +297,7 @@ def _variables(
         if name in reads and name not in never:
             place = reads[name][0]
             reasons.setdefault(name, f"{file} names it, and {place} reads it; it may be optional.")
-        elif name not in reads and _KEY.search(name) and not went_well:
+        elif name not in reads and KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         in_file = bool(around.dotenv.get(name))

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -316,7 +316,7 @@ def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
 
 
 def placeholders_for(
-    root: Path, run: CommandRun | ServiceRun, *, few: bool = False
+    root: Path, run: CommandRun | ServiceRun, *, few: bool = False, besides: Iterable[str] = ()
 ) -> dict[str, str]:
     """Values for unset keys that the program names; with `few`, that it cannot do without."""
     sources = Sources(root, run.argv if isinstance(run, CommandRun) else run.serve)
@@ -325,7 +325,7 @@ def placeholders_for(
     environ = {**kept, **os.environ, **run.variables}
     needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
     # Frameworks that name no provider call OpenAI.
-    wanted = {"OPENAI_API_KEY"} | (sources.keys() & needed if few else sources.keys())
+    wanted = {"OPENAI_API_KEY", *besides, *(sources.keys() & needed if few else sources.keys())}
     wanted |= {"ANTHROPIC_API_KEY"} if "anthropic" in sources.text().lower() else set()
     values = {
         **{name: f"{PLACEHOLDER}-{name.lower()}" for name in sorted(wanted)},
