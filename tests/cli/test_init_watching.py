@@ -837,6 +837,34 @@ def test_a_key_that_the_first_run_wanted_gets_a_placeholder_the_second_time(
     assert "Once more, with a placeholder for SHOP_KEY." in done.stderr
 
 
+def test_an_answer_of_a_cache_in_the_home_folder_is_recorded_without_it(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import os, pathlib, sys
+        from support.agent import ask
+        kept = pathlib.Path.home() / ".shop_answers" / "answer.txt"
+        if not kept.exists():
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(ask("You answer for the shop.", sys.argv[1]))
+        with (kept.parent / "uses.log").open("a") as uses:
+            uses.write("1")
+        print(kept.read_text())
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "main.py": main})
+    shop.environ["HOME"] = str(tmp_path / "home")
+    answer = tmp_path / "home" / ".shop_answers" / "answer.txt"
+    answer.parent.mkdir(parents=True)
+    answer.write_text("It is in the cellar.")
+    (answer.parent / "uses.log").touch()
+    command = ("--", sys.executable, "main.py", "Where is my pan?")
+    done = shop.ratchet("init", "--json", "--simulated", *command)
+    assert done.returncode == 0, done.stderr
+    assert "Once more, without ~/.shop_answers" in done.stderr
+    assert all(finding["holds"] for finding in json.loads(done.stdout)["findings"])
+    assert answer.read_text() == "It is in the cellar."
+
+
 CHAT = """
     import readline from "node:readline/promises";
     const lines = readline.createInterface({ input: process.stdin });

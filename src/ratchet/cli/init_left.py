@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path, PurePosixPath
+from tempfile import gettempdir
 
 from ratchet.wire.applying import RunTrace, still_there
 from ratchet.wire.recording.recording import Recording
@@ -40,6 +41,15 @@ def traces_of(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
         if write.place == "project" and write.how != "created"
     ]
     return still_there(root, traces)
+
+
+def perhaps_caches(recording: Recording) -> tuple[str, ...]:
+    """The folders in home and temporary folders that the recorded run left something in."""
+    folders = (
+        path if os.path.isdir(os.path.expanduser(path)) else os.path.dirname(path)
+        for path in written_outside(recording)
+    )
+    return tuple(dict.fromkeys(path for path in folders if path not in ("~", gettempdir())))
 
 
 def written_outside(recording: Recording) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_failures import advice_without_denials, check_recorded
-from ratchet.cli.init_left import created_by, traces_of, written_outside
+from ratchet.cli.init_left import created_by, perhaps_caches, traces_of, written_outside
 from ratchet.cli.init_page import (
     constant_values,
     left_by_run,
@@ -126,6 +126,11 @@ def wire_by_watching(
             again = watched(keys=keys)
             failed_s = recording.seconds
             recording = again if again.calls else recording
+    elif options.simulated and not recording.calls and (left := perhaps_caches(recording)):
+        say(f"No model call was seen. Once more, without {', '.join(left)}: it may be a cache.")
+        again = watched(absent=[os.path.expanduser(path) for path in left])
+        failed_s = recording.seconds
+        recording = again if again.calls else recording
     check_recorded(recording, options.allowed)
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)

@@ -7,7 +7,7 @@ Which of them works is for the verifier to say: it tries them in this order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,6 +21,7 @@ from ratchet.wire.recording.recording import Argument, Frame, Recording
 from ratchet.worker.placeholders import has_placeholders
 
 RECEIVERS = ("self", "cls")
+_NONE: Mapping[Any, str] = {}
 
 _GUARD = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
@@ -168,14 +169,17 @@ def _has_null(value: Any) -> bool:
     return value is None
 
 
-def escaped(value: Any) -> Any:
-    """A constant as written in the settings: braces that look like a placeholder are doubled."""
+def escaped(value: Any, slots: Mapping[Any, str] = _NONE, path: tuple[Any, ...] = ()) -> Any:
+    """A constant as written in the settings: braces that look like a placeholder are doubled, and
+    at the paths of `slots` stand these placeholders."""
+    if path in slots:
+        return slots[path]
     if isinstance(value, str):
         return value.replace("{", "{{").replace("}", "}}") if has_placeholders(value) else value
     if isinstance(value, dict):
-        return {key: escaped(inner) for key, inner in value.items()}
+        return {key: escaped(inner, slots, (*path, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [escaped(inner) for inner in value]
+        return [escaped(inner, slots, (*path, index)) for index, inner in enumerate(value)]
     return value
 
 

@@ -139,7 +139,7 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
     body = body_of(run)
     if body is not None:
         by_path = {value.path: slot for value, slot in slots.items() if value.place == "body"}
-        placed = _placed(body, (), by_path)
+        placed = escaped(body, by_path)
         settings["body"] = placed if isinstance(placed, str) else json.dumps(placed)
     return settings
 
@@ -203,16 +203,6 @@ def _keys(value: Any, place: Sequence[str | int]) -> Iterator[str]:
         last = isinstance(key, int) and key > 0 and key == len(value) - 1
         yield "-1" if last else str(key)
         value = value[key]
-
-
-def _placed(value: Any, path: tuple[Any, ...], slots: dict[tuple[Any, ...], str]) -> Any:
-    if path in slots:
-        return slots[path]
-    if isinstance(value, dict):
-        return {key: _placed(inner, (*path, key), slots) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_placed(inner, (*path, index), slots) for index, inner in enumerate(value)]
-    return escaped(value)
 
 
 def _field_names(inputs: Sequence[OwnerValue]) -> tuple[str, ...]:

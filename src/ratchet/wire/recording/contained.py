@@ -23,6 +23,7 @@ class ContainedWatch:
         root: The project's folder.
         hosts: What it may reach.
         writable: Folders that it really writes to.
+        absent: Files and folders that it starts without.
 
     Raises:
         SandboxUnavailable: This machine cannot contain it.
@@ -32,9 +33,15 @@ class ContainedWatch:
     contains = True
 
     def __init__(
-        self, root: Path, *, hosts: Sequence[tuple[str, int]], writable: Sequence[Path]
+        self,
+        root: Path,
+        *,
+        hosts: Sequence[tuple[str, int]],
+        writable: Sequence[Path],
+        absent: Sequence[str] = (),
     ) -> None:
         self._root = root
+        self._absent = absent
         self._hosts = hosts
         self._writable = writable
         contained_level("auto")
@@ -52,7 +59,8 @@ class ContainedWatch:
             OSError: Its keeper cannot be started.
         """
         # Without a network, and with copies of files, any program is as harmless as this one.
-        allowed = Allowance(programs=tuple(_programs(self._root, env)))
+        programs = tuple(_programs(self._root, env))
+        allowed = Allowance(programs=programs, absent=tuple(self._absent))
         containment = AgentContainment(
             allowed, root=self._root, writable=self._writable, rehearses=True
         )
@@ -93,13 +101,8 @@ class ContainedWatch:
 
 def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Programs on the PATH, and the project's own."""
-    own = [
-        root,
-        *root.glob("*/"),
-        *root.glob("*/bin"),
-        *root.glob("node_modules/*/bin"),
-        *root.glob("node_modules/@*/*/bin"),
-    ]
+    places = ("*/", "*/bin", "node_modules/*/bin", "node_modules/@*/*/bin")
+    own = [root, *(folder for place in places for folder in root.glob(place))]
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     links = (link for folder in folders for link in Path(folder).glob("*") if link.is_symlink())
     # Beside the program that a link leads to are its helpers, such as pyenv's.

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.shapes import place_of
@@ -70,6 +71,7 @@ def record(
     timeout_s: float,
     hosts: Sequence[tuple[str, int]] = (),
     keys: Mapping[str, str] | None = None,
+    absent: Sequence[str] = (),
 ) -> Recording:
     """Run the owner's own command once, and watch it.
 
@@ -81,6 +83,7 @@ def record(
         timeout_s: Seconds that the command, or the service's answer, may take.
         hosts: What a contained run may reach besides the simulated model.
         keys: Of a simulated run, the placeholders for unset keys, if not all of them.
+        absent: Files and folders that a contained run starts without.
     """
     began = time.perf_counter()
     root = root.resolve()
@@ -96,7 +99,10 @@ def record(
             around = RunEnvironment(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
             port = urlsplit(relay.url).port or 0
-            watch, uncontained = _watch(root, folder, [("127.0.0.1", port), *hosts], simulated)
+            reached = [("127.0.0.1", port), *hosts]
+            watch, uncontained = _watch(
+                root, simulated, hosts=reached, writable=[folder], absent=absent
+            )
             stage = Stage(
                 root=root,
                 folder=folder,
@@ -192,13 +198,13 @@ def _unseen_crashes(journals: Journals, stderr: str) -> Iterator[str]:
 
 
 def _watch(
-    root: Path, folder: Path, hosts: Sequence[tuple[str, int]], simulated: bool
+    root: Path, simulated: bool, **contained: Any
 ) -> tuple[Watch | ContainedWatch, Sequence[str]]:
     """What starts the command: contained with a simulated model; else a note why not."""
     if not simulated:
         return Watch(), ()
     try:
-        return ContainedWatch(root, hosts=hosts, writable=[folder]), ()
+        return ContainedWatch(root, **contained), ()
     except SandboxUnavailable as error:
         return Watch(), (f"The command ran uncontained, and acted for real. {error}",)
 
@@ -283,8 +289,7 @@ def _notes(
             "This interpreter does not load modules from PYTHONPATH (for instance because of the "
             "options -I, -E or -S), so no functions were seen: the command is the entry."
         )
-    unseen = [call for call in calls if not (call.stack or call.by_hook)]
-    if unseen and not (python and not journals.of("start")):
+    elif unseen := [call for call in calls if not (call.stack or call.by_hook)]:
         yield (
             f"Of {counted(len(calls), 'model call')}, {len(unseen)} came from a program whose"
             " functions cannot be watched, so it is run as a command or service."
