@@ -250,7 +250,7 @@ def missing(
         *_modules(sources, journals, root, around.owner, output),
         *_programs(argv, journals, root, around.owner),
         *_files(sources, journals, output),
-        *_hosts(journals, did, output, but=_PROVIDER_HOSTS if simulated else ()),
+        *_hosts(journals, did, output, went_well, but=_PROVIDER_HOSTS if simulated else ()),
         *([] if simulated else _refusals(calls)),
     ]
     return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
@@ -397,15 +397,15 @@ _PROVIDER_HOSTS = {urlsplit(url).hostname or "" for url in PROVIDERS.values()}
 
 
 def _hosts(
-    journals: Journals, did: Outside, output: str, *, but: Container[str]
+    journals: Journals, did: Outside, output: str, went_well: bool, *, but: Container[str]
 ) -> Iterator[Missing]:
     """Hosts that could not be reached; remote hosts only if the error is about them.
 
     What a library reports to its maker in the background ends no program.
     """
     about_network = journals.crashed(by_network=True)
-    # Of Python the error is known; what was printed before it need not matter.
-    output = "" if journals.of("crash") else output
+    # Of Python the error is known, and a program that went on needs no host that it warned of.
+    output = "" if went_well or journals.of("crash") else output
     for contact in did.contacts[:MAX_HOSTS]:
         own = is_loopback(contact.host) or about_network or contact.host in output
         if contact.host.startswith("unix:") or contact.host in but or not own:
