@@ -837,6 +837,36 @@ def test_a_key_that_the_first_run_wanted_gets_a_placeholder_the_second_time(
     assert "Once more, with a placeholder for SHOP_KEY." in done.stderr
 
 
+def test_what_a_tool_returns_anew_each_time_is_no_other_prompt(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import json, os, sys, urllib.request, uuid
+        NAME = {"name": "weather", "parameters": {"type": "object", "properties": {}}}
+
+        def ask(messages):
+            tools = [{"type": "function", "function": NAME}]
+            body = {"model": "m", "messages": messages, "tools": tools}
+            url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+            request = urllib.request.Request(url, json.dumps(body).encode(),
+                                             {"content-type": "application/json"})
+            with urllib.request.urlopen(request) as response:
+                return json.load(response)["choices"][0]["message"]
+
+        messages = [{"role": "system", "content": "You tell people about the weather, briefly."},
+                    {"role": "user", "content": sys.argv[1]}]
+        while calls := (message := ask(messages)).get("tool_calls"):
+            degrees = f"It is {uuid.uuid4().hex} degrees in there."
+            result = {"role": "tool", "tool_call_id": calls[0]["id"], "content": degrees}
+            messages += [message, result]
+        print(message["content"])
+    """
+    shop = repository(tmp_path, upstream, {"main.py": main})
+    done = shop.init("--simulated", "--", sys.executable, "main.py", "How warm is it?")
+    prompts = next(finding for finding in done["findings"] if finding["name"] == "prompts")
+    assert (prompts["holds"], "what tools returned is not" in prompts["said"]) == (True, True)
+
+
 def test_an_answer_of_a_cache_in_the_home_folder_is_recorded_without_it(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

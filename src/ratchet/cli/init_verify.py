@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.program import says_answer
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
-from ratchet.wire.recording.recording import Recording, is_embedding
+from ratchet.wire.recording.recording import ModelText, Recording, is_embedding
 from ratchet.worker.environment import address_for, dialect_of
 
 ROLLOUTS_TIMEOUT_S = 180.0
@@ -303,14 +302,21 @@ def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
 def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     sent = [texts_of_request(request_of(exchange)) for exchange in own]
     different = unlike(recording, sent)
-    if not different:
-        sentence = "The prompts are the same, byte for byte."
-        return WiringFinding(name="prompts", holds=True, said=sentence)
     now = time.time()
-    timeless = partial(without_times, began=now - MINUTES_OF_CHECK * 60, ended=now)
-    if not unlike(recording, sent, timeless):
-        sentence = "The prompts are the same, apart from the current date and time in them."
-        return WiringFinding(name="prompts", holds=True, said=sentence)
+
+    def timeless(text: ModelText) -> str:
+        return without_times(text.text, began=now - MINUTES_OF_CHECK * 60, ended=now)
+
+    def own_words(text: ModelText) -> str:
+        return "" if text.role == "tool" else timeless(text)
+
+    for differs, how in (
+        (different, ", byte for byte"),
+        (different and unlike(recording, sent, timeless), ", apart from the current date and time"),
+        (different and unlike(recording, sent, own_words), "; what tools returned is not"),
+    ):
+        if not differs:
+            return WiringFinding(name="prompts", holds=True, said=f"The prompts are the same{how}.")
     return WiringFinding(
         name="prompts",
         holds=None,

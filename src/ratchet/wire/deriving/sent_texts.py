@@ -19,7 +19,7 @@ def system_texts(recording: Recording) -> tuple[str, ...]:
 def unlike(
     recording: Recording,
     other_calls: Sequence[Sequence[ModelText]],
-    shown: Callable[[str], str] = str,
+    shown: Callable[[ModelText], str] = lambda sent: sent.text,
 ) -> list[str]:
     """How the texts of other calls differ from the recorded ones, a clause for each.
 
@@ -30,10 +30,10 @@ def unlike(
         other_calls: Texts of each other call.
         shown: Returns what of a text is compared.
     """
-    left = [[shown(sent.text) for sent in texts] for texts in other_calls]
+    left = [[shown(sent) for sent in texts] for texts in other_calls]
     clauses = []
     for call in recording.calls:
-        texts = [shown(sent.text) for sent in call.texts]
+        texts = [shown(sent) for sent in call.texts]
         if texts in left:
             left.remove(texts)
             continue
