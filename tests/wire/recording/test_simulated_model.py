@@ -154,6 +154,46 @@ def test_an_agent_that_loops_until_the_model_says_a_phrase_of_its_prompt_ends(
     assert len(recording.calls) < 20
 
 
+STEPS = """
+import json, os, urllib.error, urllib.request
+
+def ask(messages):
+    tool = {"type": "function", "function": {"name": "run", "parameters": {
+        "type": "object", "properties": {"command": {"type": "string"}}}}}
+    body = {"model": "m", "messages": messages, "tools": [tool]}
+    url = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1") + "/chat/completions"
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]
+
+rules = "Work in a shell. When it is done: `echo ALL_DONE_HERE`."
+messages = [{"role": "system", "content": rules}]
+while True:
+    messages.append({"role": "user", "content": "Go on."})
+    calls = ask(messages).get("tool_calls")
+    command = json.loads(calls[0]["function"]["arguments"])["command"] if calls else ""
+    if command == END:
+        break
+print("done")
+"""
+
+
+@pytest.mark.parametrize("end", ["echo ALL_DONE_HERE", "never said"])
+def test_an_agent_that_loops_until_a_tool_is_called_with_a_phrase_ends(
+    tmp_path: Path, end: str
+) -> None:
+    root = project(tmp_path, main=STEPS.replace("END", repr(end)))
+    recording = recorded(root, "main.py", simulated=True, OPENAI_API_KEY="")
+    if end == "never said":
+        assert recording.failed
+        assert 100 < len(recording.calls) < 120
+        assert b"without --simulated" in recording.calls[-1].answer
+    else:
+        assert recording.stdout.strip() == "done", recording.stderr_tail
+        assert len(recording.calls) < 20
+
+
 def test_an_argument_takes_a_name_that_the_prompt_lists() -> None:
     text = {"type": "string"}
     schema = {"type": "object", "properties": {"agent_name": text, "reason": text}}

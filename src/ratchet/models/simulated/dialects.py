@@ -30,6 +30,9 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
 
 def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Spoken:
     """Format a turn as the answer to a request."""
+    if turn.is_error:
+        error = {"message": turn.text, "type": "invalid_request_error", "code": 400}
+        return Spoken(pieces=[json.dumps({"error": error}).encode()], status=400)
     ollama = dialect == "ollama"
     streams = bool(body.get("stream", ollama)) or "stream" in path.rpartition("/")[2].lower()
     match dialect:

@@ -22,6 +22,12 @@ MAX_CALLS = 2
 """Tools that are called for one user message."""
 ANSWER = "Simulated answer"
 """Beginning of every text for which no other form is requested."""
+MAX_EXTRA_TURNS = 100
+ENOUGH = (
+    "The simulated model has no abilities, and this loop does not end with what it says: record the"
+    " agent with a real model, without --simulated."
+)
+_SAMPLE = "simulated"
 _DAY = "2026-01-02"
 _DEPTH = 8
 """Levels of a schema that are filled."""
@@ -51,6 +57,8 @@ class Turn(msgspec.Struct, frozen=True):
     text: str
     tool: str = ""
     arguments: Mapping[str, Any] = {}
+    is_error: bool = False
+    """Whether the request is refused, with the text as the reason."""
 
     @property
     def id(self) -> str:
@@ -89,15 +97,21 @@ def turn_of(
     left = [tool for tool in tools if tool.name not in called]
     # Of tools that must be called, one may look things up, and another give the answer.
     wanted = (left or tools[-1:]) if forced else _optional(left, len(called)) if calls else []
+    if extra_turns > MAX_EXTRA_TURNS:
+        return Turn(ENOUGH, is_error=True)
+    phrases = _quoted(texts) if extra_turns else ()
+    phrase = phrases[(extra_turns - 1) % len(phrases)] if phrases else ""
     if wanted:
         tool = wanted[int(mark, 16) % len(wanted)]
         arguments = mapping(sample(tool.schema, mark))
+        if phrase:  # what ends the loop may be an argument, such as a command
+            free = (name for name, value in arguments.items() if str(value).startswith(_SAMPLE))
+            arguments |= dict.fromkeys(free, phrase)
         return Turn("", tool.name, {**arguments, **_listed(tool.schema, texts, mark)})
     schema = _schema(body)
     if schema is None:
         text = _text(texts, mark)
-        phrases = _quoted(texts) if extra_turns and text.startswith(ANSWER) else ()
-        return Turn(phrases[(extra_turns - 1) % len(phrases)] if phrases else text)
+        return Turn(phrase if phrase and text.startswith(ANSWER) else text)
     schema = schema or _written_schema(texts)
     if schema:
         return Turn(json.dumps(sample(schema, mark)))
@@ -232,7 +246,7 @@ def sample(
     schema: Any, mark: str = "", root: Mapping[str, Any] | None = None, depth: int = 0
 ) -> Any:
     """A value that fits a JSON schema; only types, enumerations and bounds are considered."""
-    text = f"simulated {mark}".strip()
+    text = f"{_SAMPLE} {mark}".strip()
     if not isinstance(schema, dict) or depth > _DEPTH:
         return text
     root = schema if root is None else root
