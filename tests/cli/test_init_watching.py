@@ -837,6 +837,28 @@ def test_a_key_that_the_first_run_wanted_gets_a_placeholder_the_second_time(
     assert "Once more, with a placeholder for SHOP_KEY." in done.stderr
 
 
+def test_texts_without_the_indentation_of_their_source_are_prompts_to_improve(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import sys
+        from textwrap import dedent
+        from support.agent import ask
+        def role(name):
+            goal = dedent(\'\'\'\\
+                You find out what the customer of the shop really needs today,
+                and say it in one plain sentence.\'\'\')
+            story = dedent(\'\'\'\\
+                For ten years you have sold pans and cups at the market,
+                and you know each of them by heart.\'\'\')
+            return f"{name}. {story}\\nYour goal: {goal}"
+        print(ask(role(name="Seller"), sys.argv[1]))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "main.py": main})
+    done = shop.init("--", sys.executable, "main.py", "Where is my pan?")
+    assert done["learned"] == ["shop.system (main.py:5 + main.py:8)"]
+
+
 def test_what_a_tool_returns_anew_each_time_is_no_other_prompt(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -118,8 +120,12 @@ def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
-    """A literal as the template that a text holds byte for byte; None if it does not."""
-    for form in (*with_placeholders(literal), literal):
+    """A literal as the template that a text holds byte for byte; None if it does not.
+
+    Programs take the indentation of their source away: `textwrap.dedent`.
+    """
+    dedented = dataclasses.replace(literal, value=textwrap.dedent(literal.value))
+    for form in (*with_placeholders(literal), literal, dedented):
         template = _template(form)
         if template is not None and recognise_within(template, text) is not None:
             return template
