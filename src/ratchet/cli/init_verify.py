@@ -382,8 +382,10 @@ def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFind
         sentence = f"The answer is empty, so every task would get the same score.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
     if isinstance(output, str) and not says_answer(output, recording):
+        pointer = pointer or " Does the program print its answer only on a terminal?"
         sentence = (
-            f"The answer is {after}{place}, but has none of the words that the model said.{pointer}"
+            f"The answer is {after}{place}, but has none of the words that the model said, so there"
+            f" may be nothing to score.{pointer}"
         )
         return WiringFinding(name="answer", holds=None, said=sentence)
     if before == after:

@@ -192,7 +192,7 @@ def _prompts_of(
     telling = [
         source
         for source, sent in placed
-        if (sent.role == "system" or says_enough(source.forms[-1]))
+        if (sent.role == "system" or any(says_enough(own.forms[-1]) for own in owners[sent.text]))
         and not source.is_labels_in(sent.text)
     ]
     return dict.fromkeys(telling or [source for source, _ in placed])
