@@ -14,7 +14,7 @@ from .guard import Guard
 from .mounts import Mounts
 from .names import Names, resolver_settings
 from .observer import hosts_table
-from .taking import Taken
+from .taking import TakenFiles
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class _Kept:
         self._readers: dict[int, Callable[[], None]] = {}
         self._own = own
         self._mounts: Mounts | None = None
-        self._taken = Taken({})
+        self._taken = TakenFiles({})
         self._connected: set[str] = set()
         self._guard = Guard(
             config,
@@ -140,7 +140,7 @@ class _Kept:
         if own:
             network.lead_all_here()
             self._mounts = Mounts(config)
-            self._taken = Taken(config["taken"])
+            self._taken = TakenFiles(config["taken"])
             for server in servers:
                 self._answer_names(server)
             for (address, port), host in places.items():

@@ -11,7 +11,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """Maximum size of a file that is taken."""
 
 
-class Taken:
+class TakenFiles:
     """Files to take, marked before the program starts: what was there from before is left.
 
     Links are not followed, wherever they are in a path: the program may have made them.
