@@ -402,3 +402,11 @@ def test_of_copies_the_one_beside_a_prompt_that_is_nowhere_else_counts(tmp_path:
     }
     sent = [("system", lead)], [("system", "You are a math expert. Always use one tool at a time.")]
     assert prompts(tmp_path, files, *sent) == ["team.py:1", "team.py:2"]
+
+
+def test_few_words_in_a_message_of_the_user_count_beside_a_prompt_in_it(tmp_path: Path) -> None:
+    goal = "Find out what the numbers of the shop really say this week."
+    source = f"ROLE = 'Data Analyst'\nGOAL = {goal!r}\nFIELD = dict(about='tone to adopt')\n"
+    sent = f"You are Data Analyst.\nYour goal: {goal}\n- tone (str): tone to adopt"
+    listed = prompts(tmp_path, {"agents.py": source}, [("user", sent)])
+    assert listed == ["agents.py:1", "agents.py:2", "agents.py:3"]
