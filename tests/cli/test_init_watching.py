@@ -942,3 +942,23 @@ def test_a_chat_loop_in_node_that_ends_with_its_input_is_wired(
     assert all(finding["holds"] for finding in done["findings"])
     run = shop.ratchet("run", "Where is my cup?", "--json")
     assert run.returncode == 0, run.stderr
+
+
+def test_a_run_whose_model_calls_all_failed_is_not_wired(tmp_path: Path) -> None:
+    agent = SHOP["support/agent.py"].replace("def answer", "def told", 1)
+    main = """
+        import sys, urllib.error
+        from support.agent import told
+        try:
+            print(told(sys.argv[1]))
+        except urllib.error.HTTPError as error:
+            print(f"Sorry: {error}")
+    """
+    model = StubUpstream(lambda _, wire: wire.send(reply({"error": "busy"}, status=503)))
+    files = {"support/__init__.py": "", "support/agent.py": agent, "main.py": main}
+    shop = repository(tmp_path, model, files)
+    done = shop.ratchet("init", "--", sys.executable, "main.py", "Where is my pan?")
+    model.close()
+    assert done.returncode == 3
+    assert "its 1 model call failed (status 503)" in done.stderr
+    assert shop.is_clean

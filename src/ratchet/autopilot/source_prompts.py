@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import textwrap
 from collections import Counter
@@ -124,12 +125,18 @@ def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
 
     Programs take the indentation of their source away: `textwrap.dedent`.
     """
-    dedented = dataclasses.replace(literal, value=textwrap.dedent(literal.value))
-    for form in (*with_placeholders(literal), literal, dedented):
-        template = _template(form)
+    forms = itertools.chain(with_placeholders(literal), (literal,), _dedented(literal))
+    for template in map(_template, forms):
         if template is not None and recognise_within(template, text) is not None:
             return template
     return None
+
+
+def _dedented(literal: Literal) -> Iterator[Literal]:
+    """The literal without the indentation that its lines share, if they share any."""
+    value = textwrap.dedent(literal.value)
+    if value != literal.value:
+        yield dataclasses.replace(literal, value=value)
 
 
 def _template(literal: Literal) -> PromptTemplate | None:

@@ -24,9 +24,10 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
     """Refuse a run that showed no agent, and say what was missing.
 
     Raises:
-        AgentError: It failed, or called no model.
+        AgentError: It failed, or no model answered it.
     """
-    if recording.calls and not recording.failed:
+    answered = any(200 <= call.status < 300 for call in recording.calls)
+    if answered and not recording.failed:
         return
     lacking = "".join(
         f"\n  {missing.kind} {missing.name}: {missing.why} {missing.fix}"
@@ -53,6 +54,18 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
             + (f"\nMissing:{lacking}" if lacking else "")
             + last_output,
             hint=_too_old(recording) + _refused(recording, allowed) + _after_failure(recording),
+        )
+    if recording.calls:
+        statuses = {
+            f"status {call.status}" if call.status else "no answer" for call in recording.calls
+        }
+        raise AgentError(
+            f"There is nothing to wire: its {counted(len(recording.calls), 'model call')} failed"
+            f" ({', '.join(sorted(statuses))})."
+            + (f"\nMissing:{lacking}" if lacking else "")
+            + last_output,
+            hint="Mend the model's address or its key, or let a simulated model answer:"
+            " --simulated.",
         )
     raise AgentError(
         f"There is nothing to wire. {notes}".rstrip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -128,8 +129,8 @@ def print_verified(
     for prompt in verification.learned:
         _say(f"  {prompt}")
     named = " ".join(verification.learned)
-    places = [f"{prompt.path}:{prompt.line}" for prompt in prompts]
-    others = [place for place in places if place not in named]
+    places = (f"{prompt.path}:{prompt.line}" for prompt in prompts)
+    others = [place for place in places if not re.search(rf"{re.escape(place)}(?!\d)", named)]
     if others and named and "other place" not in named:
         _say(f"  Sent inside of these or beside them, and left as it is: {', '.join(others)}")
     _say("\nNot verified:")

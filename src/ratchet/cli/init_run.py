@@ -115,22 +115,11 @@ def wire_by_watching(
         timeout_s=options.timeout_s,
         hosts=hosts,
     )
-    recording, failed_s = watched(), 0.0
-    if options.simulated and recording.failed and not recording.calls:
-        named = [missing.name for missing in recording.missing if missing.kind == "variable"]
-        unset = [name for name in named if KEY.search(name)]
-        keys = placeholders_for(root, run, few=not unset, besides=unset)
-        if keys.keys() != placeholders_for(root, run).keys():
-            which = f"a placeholder for {', '.join(unset)}" if unset else "fewer placeholders"
-            say(f"It failed before any model call. Once more, with {which}.")
-            again = watched(keys=keys)
-            failed_s = recording.seconds
-            recording = again if again.calls else recording
-    elif options.simulated and not recording.calls and (left := perhaps_caches(recording)):
-        say(f"No model call was seen. Once more, without {', '.join(left)}: it may be a cache.")
-        again = watched(absent=[os.path.expanduser(path) for path in left])
-        failed_s = recording.seconds
-        recording = again if again.calls else recording
+    recording, agent_s = watched(), []
+    if options.simulated and not recording.calls:
+        agent_s.append(recording.seconds)
+        recording = _once_more(watched, recording, root, say) or recording
+    agent_s.append(recording.seconds)
     check_recorded(recording, options.allowed)
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
@@ -147,8 +136,6 @@ def wire_by_watching(
 
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
         return _plan(root, wiring, acts, recording, inventory, parts, arguments)
-
-    agent_s: list[float] = [failed_s, recording.seconds]
 
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
@@ -259,6 +246,35 @@ def in_place(plan: Plan) -> Iterator[None]:
         undo(plan.root)
 
 
+def _once_more(
+    watched: Callable[..., Recording], recording: Recording, root: Path, say: Callable[[str], None]
+) -> Recording | None:
+    """Record a simulated run that called no model again, without what may have kept it from that.
+
+    Args:
+        watched: Records the run; takes the placeholders for keys, and what it starts without.
+        recording: The first run.
+        root: The repository's folder.
+        say: Told why it is run again.
+
+    Returns:
+        The recording; None if it called no model either, or if there is nothing to leave out.
+    """
+    again: Recording | None = None
+    if recording.failed:
+        named = [missing.name for missing in recording.missing if missing.kind == "variable"]
+        unset = [name for name in named if KEY.search(name)]
+        keys = placeholders_for(root, recording.run, few=not unset, besides=unset)
+        if keys.keys() != placeholders_for(root, recording.run).keys():
+            which = f"a placeholder for {', '.join(unset)}" if unset else "fewer placeholders"
+            say(f"It failed before any model call. Once more, with {which}.")
+            again = watched(keys=keys)
+    elif left := perhaps_caches(recording):
+        say(f"No model call was seen. Once more, without {', '.join(left)}: it may be a cache.")
+        again = watched(absent=[os.path.expanduser(path) for path in left])
+    return again if again is not None and again.calls else None
+
+
 def _first_that_works(
     root: Path,
     wirings: Sequence[Wiring],
@@ -296,8 +312,8 @@ def _first_that_works(
                 return retried
         verification = attempt.verification
         if verification.works and wiring.mode == "entry" and _differs(verification) and not kept:
-            kept = attempt  # a function further out may have added what the model is missing
-            say("The model gets other prompts from it than in the recorded run.")
+            kept = attempt  # what is around the function may add what the model is missing
+            say("With it, the model gets other prompts than in the recorded run.")
             continue
         if verification.works:
             return kept if kept and _differs(verification) else attempt

@@ -22,10 +22,11 @@ MAX_CALLS = 2
 """Tools that are called for one user message."""
 ANSWER = "Simulated answer"
 """Beginning of every text for which no other form is requested."""
-MAX_EXTRA_TURNS = 100
+MAX_EXTRA_TURNS = 300
+"""Number of answers to a loop that may wait for a phrase, before its requests are refused."""
 ENOUGH = (
-    "The simulated model has no abilities, and this loop does not end with what it says: record the"
-    " agent with a real model, without --simulated."
+    f"The simulated model has answered {MAX_EXTRA_TURNS} requests that begin alike. If the agent"
+    " waits for something that it never says, record with a real model, without --simulated."
 )
 _SAMPLE = "simulated"
 _DAY = "2026-01-02"
@@ -92,13 +93,16 @@ def turn_of(
         calls: Whether tools may be called that need not be.
         extra_turns: How often a loop was answered that may wait for a phrase to end.
     """
+    if extra_turns > MAX_EXTRA_TURNS:
+        return Turn(ENOUGH, is_error=True)
     forced = _forced(body)
     tools = [tool for tool in _tools(body) if not forced or forced in ("*", tool.name)]
     left = [tool for tool in tools if tool.name not in called]
-    # Of tools that must be called, one may look things up, and another give the answer.
-    wanted = (left or tools[-1:]) if forced else _optional(left, len(called)) if calls else []
-    if extra_turns > MAX_EXTRA_TURNS:
-        return Turn(ENOUGH, is_error=True)
+    wanted: Sequence[Tool] = ()
+    if forced:  # one of them may look things up, and another give the answer
+        wanted = left or tools[-1:]
+    elif calls:
+        wanted = _optional(left, len(called))
     phrases = _quoted(texts) if extra_turns else ()
     phrase = phrases[(extra_turns - 1) % len(phrases)] if phrases else ""
     if wanted:

@@ -8,7 +8,7 @@ import stat
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTERING = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_BYTES = 64 * 1024 * 1024
-"""Maximum size of a file that is taken."""
+"""How much of a file is taken."""
 
 
 class TakenFiles:
@@ -36,7 +36,7 @@ class TakenFiles:
             with open(descriptor, "rb") as file:
                 status = os.fstat(file.fileno())
                 written = _of(status) != self._before[path]
-                if written and stat.S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES:
+                if written and stat.S_ISREG(status.st_mode):
                     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
                     try:
                         with open(os.open(target, flags, 0o600), "wb") as copy:

@@ -126,7 +126,7 @@ def sent_sources(
     alone = {
         source.file.path
         for source in sources
-        if sum(source.forms[0][0] in whole for whole in wholes) == 1
+        if sum(in_order(source.forms[0], whole) for whole in wholes) == 1
     }
     sources = _without_copies(sources, alone)
     sources.sort(key=lambda source: -source.size)
