@@ -25,6 +25,7 @@ def prompts(
     ran: str = "",
     read: tuple[str, ...] = (),
     inputs: tuple[str, ...] = (),
+    embedded: str = "",
 ) -> list[str]:
     """The prompts as `FILE:LINE`, of calls whose texts are given with their roles."""
     for name, text in files.items():
@@ -41,6 +42,9 @@ def prompts(
         )
         for number, texts in enumerate(calls)
     )
+    if embedded:
+        texts = (ModelText(role="user", text=embedded),)
+        sent += (msgspec.structs.replace(call, path="/v1/embeddings", texts=texts),)
     recorded = msgspec.structs.replace(recorded, calls=sent, data_files_read=read)
     found, _ = sent_prompts(root, files, recorded, inputs)
     return [f"{prompt.path}:{prompt.line}" for prompt in found]
@@ -103,6 +107,31 @@ def test_a_role_of_one_word_counts_beside_its_goal_alone_and_a_name_in_the_code_
     files = {"agents.py": agents, "other.py": 'TITLE = "Writer"\n'}
     sent = "You are DeskWriter, Writer.\nYour goal is: Write reports that managers read to the end"
     assert prompts(tmp_path, files, [("system", sent)]) == ["agents.py:3", "agents.py:4"]
+
+
+def test_two_words_on_a_field_beside_a_prompt_count_and_a_key_of_the_code_does_not(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "class Judge(Signature):\n"
+        '    """Judge how useful an answer is, and return one number."""\n'
+        '    usefulScore = Field(desc="score 1-10", key="usefulScore")\n'
+    )
+    sent = (
+        "1. `usefulScore` (int): score 1-10\nJudge how useful an answer is, and return one number."
+    )
+    assert prompts(tmp_path, {"judge.py": source}, [("system", sent)]) == [
+        "judge.py:2",
+        "judge.py:3",
+    ]
+
+
+def test_a_document_that_was_embedded_is_no_prompt(tmp_path: Path) -> None:
+    document = "The bakery opens at seven, and bakes rye bread on Mondays."
+    files = {"main.py": f"SYSTEM = {SYSTEM!r}\n", "docs.txt": document}
+    texts = [("system", SYSTEM.format(agents="none", state="{}")), ("user", f"{document}\nWhen?")]
+    assert prompts(tmp_path, files, texts) == ["docs.txt:1", "main.py:1"]
+    assert prompts(tmp_path, files, texts, embedded=document) == ["main.py:1"]
 
 
 def test_a_script_without_an_ending_is_read_in_the_language_of_its_first_line(

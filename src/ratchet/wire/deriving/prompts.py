@@ -79,6 +79,9 @@ def sent_prompts(
         paths,
         [call.texts for call in recording.calls if not call.is_embedding],
         inputs=inputs,
+        embedded=[
+            plain(sent.text) for call in recording.calls if call.is_embedding for sent in call.texts
+        ],
         written_paths={write.path for write in recording.writes},  # its own answers, if anything
         used=(set(recording.data_files_read), ran.union(recording.modules_loaded)),
     )
@@ -93,6 +96,7 @@ def sent_sources(
     calls: Sequence[Sequence[ModelText]],
     *,
     inputs: Sequence[str] = (),
+    embedded: Sequence[str] = (),
     written_paths: Collection[str] = (),
     used: Sequence[set[str]] = (),
 ) -> SentTexts:
@@ -103,6 +107,7 @@ def sent_sources(
         paths: Its files, relative to it.
         calls: The texts of each call.
         inputs: The task's input.
+        embedded: Texts that were embedded: a file all in one of them is a document to search.
         written_paths: Files that the run wrote.
         used: Files that the run used, each way by itself: of equal literals, those in them count.
     """
@@ -118,8 +123,9 @@ def sent_sources(
         if path in written_paths or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
-        if text is not None and not is_generated(text):
-            sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
+        if text is None or is_generated(text) or any(plain(text) in whole for whole in embedded):
+            continue
+        sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
     for files in used:
         sources = _without_copies(sources, files)
     wholes = ["\n".join(source.forms[0]) for source in sources]

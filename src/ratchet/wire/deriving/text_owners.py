@@ -287,10 +287,10 @@ def says_enough(pieces: Sequence[str]) -> bool:
 
 
 def is_few_words(pieces: Sequence[str]) -> bool:
-    """Whether it may be an agent's role, or three words on a field, and no name, as FileAgent."""
+    """Whether it may be words on a field or an agent's role, and no name, as `FileAgent` is."""
     words = pieces[0] if len(pieces) == 1 else ""
-    written = " " in words or words[1:].islower() or words.isupper()
-    return len(words) >= MIN_NAME and (words[0].isupper() or word_count(words) > 2) and written
+    is_word = words[:1].isupper() and (words[1:].islower() or words.isupper())
+    return len(words) >= MIN_NAME and (" " in words or is_word)
 
 
 def in_order(pieces: Sequence[str], text: str) -> bool:

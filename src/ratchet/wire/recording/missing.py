@@ -291,12 +291,12 @@ def _variables(
     optional = {*_DEFAULTED.findall(sources.text())} - {*reads}
     for name in [n for n in dict.fromkeys(_MENTIONED.findall(output)) if n not in optional]:
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
-            asking = absent.get(name) or "The program"
-            reasons.setdefault(name, f"{asking} needs it: the program's error names it.")
+            why = f"{absent.get(name) or 'The program'} needs it: the program's error names it."
+            reasons.setdefault(name, why)
     for name, file in sources.examples.items():
         if name in reads and name not in never:
-            place = reads[name][0]
-            reasons.setdefault(name, f"{file} names it, and {place} reads it; it may be optional.")
+            why = f"{file} names it, and {reads[name][0]} reads it; it may be optional."
+            reasons.setdefault(name, why)
         elif name not in reads and KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
@@ -320,10 +320,9 @@ def _modules(
             for error in event["errors"]
             if error["type"] == "ModuleNotFoundError" and error["name"]
         }
-        ends = journals.of("end")
-        path = ends[-1]["path"] if ends else []
-        absent = _absent(started[-1]["executable"], path, sorted(wanted), root, environ)
         python = started[-1]["executable"]
+        path = [place for event in journals.of("end")[-1:] for place in event["path"]]
+        absent = _absent(python, path, sorted(wanted), root, environ)
         reasons = {name: wanted[name] for name in absent} | crashed
         for name, why in reasons.items():
             yield Missing(kind="module", name=name, why=why, fix=_install(root, python, name))
@@ -337,8 +336,6 @@ def _absent(
     python: str, path: Sequence[str], names: Sequence[str], root: Path, environ: Mapping[str, str]
 ) -> list[str]:
     """Modules that an interpreter lacks, found by asking it."""
-    if not names:
-        return []
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
     try:
         answer = subprocess.run(
@@ -419,8 +416,7 @@ def _hosts(
                 if is_loopback(contact.host) or contact.port not in WEB_PORTS
                 else "If the agent needs this host, make it reachable from this machine."
             )
-            name = f"{contact.host}:{contact.port}"
-            yield Missing(kind="host", name=name, why=why, fix=fix)
+            yield Missing(kind="host", name=f"{contact.host}:{contact.port}", why=why, fix=fix)
 
 
 def _service(port: int) -> str:
@@ -443,11 +439,9 @@ def _optional(tree: ast.Module) -> Iterator[int]:
     """Lines of imports that may fail: inside a `try`, or for type checkers only."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Try):
-            caught = " ".join(
-                ast.unparse(handler.type) for handler in node.handlers if handler.type
-            )
-            bare = any(handler.type is None for handler in node.handlers)
-            if bare or re.search(r"ImportError|ModuleNotFoundError|\bException\b", caught):
+            types = [handler.type for handler in node.handlers]
+            caught = " ".join(ast.unparse(type) if type else "Exception" for type in types)
+            if re.search(r"ImportError|ModuleNotFoundError|\bException\b", caught):
                 yield from _lines([*node.body, *node.handlers])
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             yield from _lines(node.body)
