@@ -368,6 +368,25 @@ def test_a_variable_of_ones_own_that_names_the_models_host_without_a_version_is_
     assert upstream.seen[-1].target == "/v1/chat/completions"
 
 
+def test_rollouts_build_the_index_that_the_recorded_run_built_though_prompts_differ_each_time(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        ask() {
+            message="{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}"
+            curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' \\
+            -d "{\\"model\\":\\"m\\",\\"messages\\":[$message]}"
+        }
+        [ -d index ] || { ask "Sum up our page on pans." > /dev/null; mkdir index; touch index/1; }
+        ask "$1 (asked at $(date +%s%N | rev))"
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
+    assert shop.settings["agent"]["allow"]["absent"] == ["index"]
+    held = {finding["name"]: finding["holds"] for finding in said["findings"]}
+    assert (held["model calls"], held["prompts"]) == (True, None)
+
+
 def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -305,18 +305,25 @@ def _first_that_works(
     kept: Declaring | None = None
     for wiring in wirings:
         attempt = checked(wiring)
-        for absent in absences if _differs(attempt.verification) else ():
+        for absent in absences if _differences(attempt.verification) else ():
             # It may keep answers of its model, or what was said before, in what it wrote.
             retried = checked(msgspec.structs.replace(wiring, absent=absent))
-            if retried.verification.works and not _differs(retried.verification):
-                return retried
+            fewer = _differences(retried.verification) < _differences(attempt.verification)
+            attempt = retried if retried.verification.works and fewer else attempt
+            if not _differences(attempt.verification):
+                return attempt
         verification = attempt.verification
-        if verification.works and wiring.mode == "entry" and _differs(verification) and not kept:
+        if (
+            verification.works
+            and wiring.mode == "entry"
+            and _differences(verification)
+            and not kept
+        ):
             kept = attempt  # what is around the function may add what the model is missing
             say("With it, the model gets other prompts than in the recorded run.")
             continue
         if verification.works:
-            return kept if kept and _differs(verification) else attempt
+            return kept if kept and _differences(verification) else attempt
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
@@ -334,12 +341,11 @@ def _first_that_works(
     )
 
 
-def _differs(verification: WiringVerification) -> bool:
-    """Whether the wired run's model calls differ from the recorded ones."""
+def _differences(verification: WiringVerification) -> int:
+    """How much of the wired run's model calls differs from the recorded ones: count, prompts."""
     if not verification.works:
-        return NO_CALL in verification.why
-    sent = [finding for finding in verification.findings if finding.name in SENT]
-    return not all(finding.holds for finding in sent)
+        return len(SENT) + 1 if NO_CALL in verification.why else 0
+    return sum(not finding.holds for finding in verification.findings if finding.name in SENT)
 
 
 def _stashed(
