@@ -741,6 +741,36 @@ def test_a_service_is_started_contained_on_a_port_of_its_own(
     assert shlex.split(head.partition("ratchet init ")[2]) == list(words)
 
 
+def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubUpstream) -> None:
+    service = """
+        import sys
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+        from urllib.parse import parse_qs
+        from support.agent import ask
+
+        class Desk(BaseHTTPRequestHandler):
+            def do_POST(self):
+                is_form = self.headers["content-type"] == "application/x-www-form-urlencoded"
+                asked = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
+                said = ask("You answer for the shop.", *asked["msg"])
+                self.send_response(200 if is_form else 415)
+                self.end_headers()
+                self.wfile.write(said.encode())
+
+        HTTPServer(("127.0.0.1", int(sys.argv[1])), Desk).serve_forever()
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "serve.py": service})
+    port = free_port()
+    serve = f"{shlex.quote(sys.executable)} serve.py {port}"
+    words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/chat")
+    said = shop.init(*words, "--data", "msg=Where is my pan %26 lid?&from=desk")
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.settings["agent"]["form"] == {"msg": "{input}", "from": "desk"}
+    done = shop.ratchet("run", "Is 1 + 1 & more = a cup?", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Is 1 + 1 & more = a cup?" in upstream.seen[-1].body.decode()
+
+
 def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -80,6 +80,7 @@ class AgentSection(Section):
     stdin: str | None = None
     input: Annotated[str, Field(min_length=1)] | None = None
     body: Annotated[str, Field(min_length=1)] | None = None
+    form: Annotated[dict[str, str], Field(min_length=1)] | None = None
     query: dict[str, str] | None = None
     method: Literal["GET", "POST", "PUT", "PATCH"] | None = None
     output: Annotated[str, Field(min_length=1)] | None = None
@@ -143,6 +144,7 @@ class AgentSection(Section):
                 ("stdin", handover.stdin, "command"),
                 ("input", self.input, "command"),
                 ("body", handover.body, "url"),
+                ("form", self.form, "url"),
                 ("query", self.query, "url"),
                 ("method", self.method, "url"),
                 ("serve", self.serving or None, "url"),
@@ -152,6 +154,8 @@ class AgentSection(Section):
                 if setting is not None and getattr(self, kind) is None:
                     raise ConfigError(f"{key} needs {kind} under [agent].")
                 check_placeholders(setting, key, "port" if key == "serve" else "input")
+            if self.form is not None and self.body is not None:
+                raise ConfigError("form and body are two bodies: give one of them.")
             handover.check_input()
             handover.check_output(self.entry is None, is_command=self.command is not None)
         except ConfigError as error:
@@ -200,6 +204,7 @@ class AgentSection(Section):
             stdin=self.stdin,
             input=self.input or "",
             body=body,
+            form=self.form or {},
             query=self.query or {},
             method=self.method or "POST",
             output=self.output or "",

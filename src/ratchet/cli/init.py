@@ -37,7 +37,8 @@ def init(
     ] = None,
     url: Annotated[str | None, typer.Option(help="URL where the service takes requests.")] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The body of one real request.")
+        str | None,
+        typer.Option(metavar="BODY", help="One real request: JSON, or a form, NAME=VALUE&… ."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="HTTP method; POST, or GET without --data.")

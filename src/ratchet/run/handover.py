@@ -6,6 +6,7 @@ import json
 import shlex
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -25,6 +26,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Its standard input; None for the task as JSON, or nothing if the words have placeholders."""
     body: Any = None
     """Body of a request to a service, as JSON data; None for the task as JSON."""
+    form: dict[str, str] = {}
+    """Fields of a form that is sent to a service instead of JSON."""
     method: str = "POST"
     """HTTP method of a request."""
     input: str = ""
@@ -65,7 +68,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         """Whether any part of a task is passed to the program."""
         if self.input:
             return True
-        given = (self.stdin, self.query) if self.words else (self.body, self.query)
+        body = self.form or self.body
+        given = (self.stdin, self.query) if self.words else (body, self.query)
         as_json = given[0] is None and not (self.query or has_placeholders(self.words))
         return as_json or has_placeholders([*self.words, *filter(None, given)])
 
@@ -75,10 +79,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: The input lacks a field.
         """
-        return {
-            name: filled_text(text, task_input, f"[agent.query] {name}")
-            for name, text in self.query.items()
-        }
+        return _filled_fields(self.query, task_input, "query")
 
     def request(self, task_input: Any) -> bytes | None:
         """The body of a request for a task's input; None for the task as JSON.
@@ -86,6 +87,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: The input lacks a field.
         """
+        if self.form:
+            return urlencode(_filled_fields(self.form, task_input, "form")).encode()
         if self.body is None:
             return None
         return msgspec.json.encode(filled(self.body, task_input, "[agent] body"))
@@ -137,9 +140,21 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     @property
+    def content_type(self) -> str:
+        """Of the body of a request."""
+        return "application/x-www-form-urlencoded" if self.form else "application/json"
+
+    @property
     def file(self) -> str:
         """Path of the file with the answer, relative to the project; empty if none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
+
+
+def _filled_fields(fields: dict[str, str], task_input: Any, key: str) -> dict[str, str]:
+    return {
+        name: filled_text(text, task_input, f"[agent.{key}] {name}")
+        for name, text in fields.items()
+    }
 
 
 def _place_of_input(body: Any, task_input: Any) -> str:

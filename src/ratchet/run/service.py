@@ -69,6 +69,7 @@ class ServiceClient:
 
         assert self._session is not None
         headers = task_headers(self._server, claim)
+        headers["content-type"] = self._handover.content_type
         try:
             sent = self._handover.request(claim.rollout.input)
             if sent is None and not self._handover.query:

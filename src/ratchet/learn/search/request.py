@@ -160,10 +160,11 @@ def _section(title: str, body: str) -> str:
 
 
 def _model(low: Sequence[LowRollout]) -> str:
-    """What the task model is, and how long its answers may be."""
+    """Which model answered, whatever name was asked for, and how long its answers may be."""
     for rollout in low:
         for span in reversed(rollout.spans):
-            model = span.attributes.get("gen_ai.request.model")
+            asked = span.attributes.get("gen_ai.request.model")
+            model = span.attributes.get("gen_ai.response.model") or asked
             if model:
                 limit = token_limit(rollout.spans)
                 tokens = f"; its answers end at {counted(limit, 'token')}" if limit else ""

@@ -20,6 +20,8 @@ from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 Place = Literal["word", "stdin", "query", "body"]
 
+_NUMBER = re.compile(r"[+-]?[\d.]+(?:e[+-]?\d+)?", re.IGNORECASE)
+
 MAX_CHANCE_LENGTH = 3
 """Number of characters up to which a text may occur in prompts by chance."""
 
@@ -143,7 +145,9 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
         for argument in arguments:
             # A number of turns is an argument too: one that is input also stands in a text.
             is_text = (
-                argument.type == "str" and len(text) > MAX_CHANCE_LENGTH and not _is_number(text)
+                argument.type == "str"
+                and len(text) > MAX_CHANCE_LENGTH
+                and not _NUMBER.fullmatch(text)
             )
             if as_text(argument.value) == text and (
                 is_text or any(_stands_in(text, sent) for sent in asked)
@@ -189,16 +193,9 @@ def _content_reached(recording: Recording, word: str) -> bool:
 
 
 def _texts_in(content: str) -> list[str]:
-    """The texts in a JSON document that are sentences; none for any other content."""
-    try:
-        values = leaves(json.loads(content), ())
-    except (ValueError, RecursionError):
-        return []
-    return [
-        leaf.value
-        for leaf in values
-        if isinstance(leaf.value, str) and has_several_words(leaf.value)
-    ]
+    """The texts in a JSON document that are sentences; any other content itself."""
+    values = (leaf.value for leaf in leaves(decoded(content), ()))
+    return [value for value in values if isinstance(value, str) and has_several_words(value)]
 
 
 def as_text(value: Any) -> str:
@@ -210,14 +207,14 @@ def as_text(value: Any) -> str:
 
 def body_of(run: ServiceRun) -> Any:
     """The body of a request, decoded; None without one."""
-    return decoded(run.data) if run.data else None
+    return run.form or (decoded(run.data) if run.data else None)
 
 
 def decoded(text: str) -> Any:
     """The value of a JSON text; any other text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -226,7 +223,7 @@ def _words(argv: Sequence[str]) -> Iterator[OwnerValue]:
     option = ""
     for index in range(_begin(argv), len(argv)):
         word = argv[index]
-        if word.startswith("-") and not _is_number(word):
+        if word.startswith("-") and not _NUMBER.fullmatch(word):
             name, equals, value = word.partition("=")
             option = "" if equals else name
             if equals and value:
@@ -248,14 +245,6 @@ def _begin(argv: Sequence[str]) -> int:
         if word.endswith((".py", ".js", ".mjs", ".ts", ".sh", ".rb", ".go")):
             return index + 1
     return 1
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[OwnerValue]:

@@ -130,17 +130,13 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
     settings: dict[str, Any] = {"url": url}
     if run.method != "POST":
         settings["method"] = run.method
-    by_name = {value.path[0]: slot for value, slot in slots.items() if value.place == "query"}
+    in_query = {value.path: slot for value, slot in slots.items() if value.place == "query"}
+    in_body = {value.path: slot for value, slot in slots.items() if value.place == "body"}
     if query:
-        settings["query"] = {
-            name: by_name.get(name, escaped(text))
-            for name, text in parse_qsl(query, keep_blank_values=True)
-        }
-    body = body_of(run)
-    if body is not None:
-        by_path = {value.path: slot for value, slot in slots.items() if value.place == "body"}
-        placed = escaped(body, by_path)
-        settings["body"] = placed if isinstance(placed, str) else json.dumps(placed)
+        settings["query"] = escaped(dict(parse_qsl(query, keep_blank_values=True)), in_query)
+    if (body := escaped(body_of(run), in_body)) is not None:
+        is_written = run.form or isinstance(body, str)
+        settings["form" if run.form else "body"] = body if is_written else json.dumps(body)
     return settings
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -13,6 +15,8 @@ FrameKind: TypeAlias = Literal["function", "coroutine", "generator", "async_gene
 Place: TypeAlias = Literal["project", "home", "temp", "elsewhere"]
 Change: TypeAlias = Literal["created", "changed", "deleted"]
 MissingKind: TypeAlias = Literal["variable", "module", "program", "host", "file"]
+
+_FORM = re.compile(r"[\w.\[\]-]+=[^&]*(?:&[\w.\[\]-]+=[^&]*)*")
 
 
 class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +40,11 @@ class ServiceRun(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "POST"
     headers: Mapping[str, str] = {}
     variables: Mapping[str, str] = {}
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The fields of a body that is a form, `name=value&…`; empty for any other."""
+        return dict(parse_qsl(self.data, True)) if _FORM.fullmatch(self.data) else {}
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):

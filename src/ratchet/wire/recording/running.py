@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -119,7 +120,10 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
         with (
             httpx2.Client(trust_env=False, timeout=timeout_s) as client,
             client.stream(
-                run.method, url, content=run.data.encode(), headers=_headers(run)
+                run.method,
+                url,
+                content=(urlencode(run.form) or run.data).encode(),
+                headers=_headers(run),
             ) as answer,
         ):
             status = answer.status_code
@@ -146,6 +150,8 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
 def _headers(run: ServiceRun) -> dict[str, str]:
     if any(name.lower() == "content-type" for name in run.headers):
         return dict(run.headers)
+    if run.form:
+        return {"content-type": "application/x-www-form-urlencoded", **run.headers}
     try:
         json.loads(run.data)
     except ValueError:
