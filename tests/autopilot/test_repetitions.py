@@ -194,7 +194,7 @@ def test_an_agent_whose_answers_vary_is_repeated_as_val_tasks_say(local: Store) 
 def test_a_configured_number_needs_no_pilot(local: Store, wanted: int) -> None:
     chosen = planned(local, wanted=wanted)
     assert chosen.count == wanted
-    assert chosen.sentence.endswith(f"either candidate: repetitions = {wanted} under [prove].")
+    assert chosen.sentence.endswith(f"each candidate: repetitions = {wanted} under [prove].")
     assert not CALLS
 
 
@@ -234,7 +234,7 @@ def test_each_task_is_run_as_often_as_planned_and_the_evidence_verifies(
     assert ended.decision.repetitions == 5
     assert watcher.expected == [2 * 5 * 40]
     assert watcher.messages == [
-        "Each test task is run 5 times with either candidate: a test says so."
+        "Each test task is run 5 times with each candidate: a test says so."
     ]
     assert set(CALLS.values()) == {1}
     assert set(calls_by_task(BASELINE).values()) == {5}

@@ -165,7 +165,7 @@ def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakePro
         found = made_by(project, "-n", "5", "--method", "coach")
     assert found["tasks"] == []
     assert found["version"] is None
-    assert found["ended"].startswith("The coach's answers are useless: ")
+    assert found["ended"].startswith("The coach's answers are unusable: ")
 
 
 @pytest.mark.parametrize(

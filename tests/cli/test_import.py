@@ -293,7 +293,7 @@ def test_the_keys_of_messages_and_reward_may_be_named_also_in_a_wrapper(
     [
         ({"said": [], "reward": 1}, "it has no field 'talk': its keys are ['reward', 'said']"),
         ({"talk": "words", "reward": 1}, "its field 'talk' is not a list of messages"),
-        ({"talk": [{"a": 1}], "reward": 1}, "nearest is trajectories, with a list of messages"),
+        ({"talk": [{"a": 1}], "reward": 1}, "the nearest is trajectories, with a list of messages"),
     ],
 )
 def test_a_named_key_that_does_not_fit_is_reported_with_its_name(
@@ -320,7 +320,7 @@ def test_a_refused_value_is_told_the_nearest_format(
 ) -> None:
     code, out, _ = ratchet(lines(tmp_path, value))
     assert code == 2
-    assert f"; nearest is {near}" in out
+    assert f"; the nearest is {near}" in out
 
 
 def test_an_imported_rollout_is_shown_with_its_trace_by_their_common_id(

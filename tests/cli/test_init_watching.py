@@ -771,6 +771,64 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
     assert "Is 1 + 1 & more = a cup?" in upstream.seen[-1].body.decode()
 
 
+@pytest.mark.parametrize(
+    "answering",
+    [
+        "said.append(asked); answer = chat([user(' / '.join(said))])",
+        "said.append(user(asked)); answer = chat(said)",
+        "answer = kept[asked] = kept.get(asked) or chat([user(asked)])",
+    ],
+    ids=["in one text", "in messages", "answers"],
+)
+def test_a_service_that_keeps_what_was_said_is_started_anew_for_each_rollout(
+    tmp_path: Path, upstream: StubUpstream, answering: str
+) -> None:
+    service = f"""
+        import json, os, sys, urllib.request
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+
+        said, kept = [], {{}}
+
+        def chat(messages):
+            system = {{"role": "system", "content": "You answer for the shop and nobody else."}}
+            sent = {{"model": "m", "messages": [system, *messages]}}
+            body = json.dumps(sent).encode()
+            url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+            headers = {{"content-type": "application/json"}}
+            with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as response:
+                return json.load(response)["choices"][0]["message"]["content"]
+
+        def user(text):
+            return {{"role": "user", "content": text}}
+
+        class Desk(BaseHTTPRequestHandler):
+            def do_POST(self):
+                length = int(self.headers["content-length"])
+                asked = json.loads(self.rfile.read(length))["question"]
+                {answering}
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps({{"answer": answer}}).encode())
+
+        HTTPServer(("127.0.0.1", int(sys.argv[1])), Desk).serve_forever()
+    """
+    shop = repository(tmp_path, upstream, {"serve.py": service})
+    port = free_port()
+    serve = f"{shlex.quote(sys.executable)} serve.py {port}"
+    words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/chat")
+    said = shop.init(*words, "--data", '{"question": "Where is my pan?"}')
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.settings["agent"]["restart"] is True
+    tasks = shop.root / "tasks.jsonl"
+    tasks.write_text("".join(f'{{"id": "{n}", "input": "Where is my cup?"}}\n' for n in range(3)))
+    before = len(upstream.seen)
+    done = shop.ratchet("eval", "--split", "all", "--json")
+    assert done.returncode == 0, done.stderr
+    sent = [json.loads(seen.body)["messages"][1:] for seen in upstream.seen[before:]]
+    assert len(sent) % 3 == 0
+    assert all(texts == [{"role": "user", "content": "Where is my cup?"}] for texts in sent)
+
+
 def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

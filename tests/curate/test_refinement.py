@@ -179,7 +179,7 @@ def test_people_who_contradict_one_another_are_named() -> None:
     refined = refine(dataset_of(tasks), results_of(tasks, found))
     (proposal,) = of_ground(refined, "disagreement")
     assert proposal.tasks == ("t000",)
-    assert "of 3 labels 2 say that it is right" in proposal.reason
+    assert "according to 2 of 3 labels, it is right" in proposal.reason
 
 
 def test_people_who_contradict_the_scores_make_a_label_suspicious() -> None:

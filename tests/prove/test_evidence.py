@@ -224,7 +224,7 @@ def test_pairs_after_the_verdict_are_named(written: dict[str, Any], tmp_path: Pa
     extra = {**rows[-1], "pair": len(rows) + 1}
     path = tmp_path / "altered.json"
     path.write_text(json.dumps({**written, "pairs": [*rows, extra]}))
-    assert f"stands after pair {len(rows)}" in " ".join(verify(path).findings)
+    assert f"reached after pair {len(rows)}" in " ".join(verify(path).findings)
 
 
 def test_added_and_removed_keys_are_caught(written: dict[str, Any], tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def outlook(**before: float | None) -> str:
 
 def test_at_its_start_it_says_how_many_units_it_takes() -> None:
     said = outlook(coverage=0.2, units_per_day=1000.0)
-    assert "With feedback on 20 % of the units, as before it, it takes about 3,000 units" in said
+    assert "With feedback on 20 % of units, as before, a canary takes about 3,000 units" in said
     assert "or 3.0 days of all traffic, if the mean feedback rises by 0.1" in said
     assert "it ends after 5,000 units, which max_units raises" in outlook(coverage=0.05)
     for unknown in (None, 0.0):

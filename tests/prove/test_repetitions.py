@@ -121,7 +121,7 @@ def test_an_agent_that_repeats_itself_runs_once() -> None:
     chosen = choose_repetitions(PLAN, same, 25)
     assert chosen.count == 1
     assert "equal scores on all of 20 val tasks" in chosen.reason
-    assert chosen.sentence.startswith("Each test task is run once with either candidate: two runs")
+    assert chosen.sentence.startswith("Each test task is run once with each candidate: two runs")
 
 
 def test_noise_that_is_small_beside_the_differences_between_tasks_is_left_alone() -> None:

@@ -256,7 +256,9 @@ def test_an_observation_added_after_the_verdict_is_found(tmp_path: Path) -> None
     path = tmp_path / "stage.json"
     content = written(path, shadow)
     content["observations"].append(content["observations"][-1])
-    assert any("yet the verdict stands after" in each for each in verified(path, content).findings)
+    assert any(
+        "yet the verdict is reached after" in each for each in verified(path, content).findings
+    )
 
 
 @pytest.mark.parametrize(

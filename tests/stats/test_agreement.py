@@ -36,7 +36,7 @@ def test_wilsons_interval_has_its_published_ends(
 
 def test_a_proportion_of_no_trials_is_none_and_an_impossible_one_is_refused() -> None:
     assert share(0, 0) is None
-    with pytest.raises(InputError, match="5 of 4 is no proportion"):
+    with pytest.raises(InputError, match="5 of 4 is not a proportion"):
         wilson(5, 4)
 
 

@@ -51,7 +51,7 @@ def test_a_judges_bias_does_not_move_the_estimate() -> None:
 
 
 def test_too_few_labels_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="1 label give no interval"):
+    with pytest.raises(InputError, match="1 label cannot give an interval"):
         predicted_mean([1.0], [0.5], [0.5])
     with pytest.raises(InputError, match="2 labels and 1 score"):
         predicted_mean([1.0, 0.0], [0.5], [0.5])

@@ -77,6 +77,7 @@ class AgentSection(Section):
     command: Annotated[str, Field(min_length=1)] | None = None
     url: Url | None = None
     serve: Annotated[str, Field(min_length=1)] | None = None
+    restart: bool = False
     stdin: str | None = None
     input: Annotated[str, Field(min_length=1)] | None = None
     body: Annotated[str, Field(min_length=1)] | None = None
@@ -160,6 +161,8 @@ class AgentSection(Section):
             handover.check_output(self.entry is None, is_command=self.command is not None)
         except ConfigError as error:
             raise ValueError(f"{error.message} {error.hint or ''}".strip(". ")) from None
+        if self.restart and self.serve is None:
+            raise ValueError("restart needs serve, the command that starts the service")
         host = urlsplit(self.url or "").hostname
         if self.serve is not None and host not in LOOPBACK:
             raise ValueError(

@@ -51,7 +51,7 @@ def frozen_guards(
         sets: The frozen sets of the project, in the order in which they are chosen.
         store: Its journal remembers the choice.
         answered: Whether the objective needs an expected answer.
-        draws: Number of runs that the proof takes with either candidate: most draws of all sets.
+        draws: Number of runs that the proof takes with each candidate: most draws of all sets.
         planning: How many times the tasks of the proof were planned. Tasks that are added to a
             proof that was undecided add draws, so the sets are chosen anew.
     """

@@ -284,6 +284,7 @@ class Project:
                     model="" if model is None else model.version,
                     handover=agent.handover,
                     serve=agent.serving,
+                    restart=agent.restart,
                 )
             )
         from ratchet.worker.environment import variables_set

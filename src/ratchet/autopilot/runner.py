@@ -240,6 +240,7 @@ def program_executor(
             model_hosts=section.model_hosts,
             say=say,
             containment=containment,
+            restart=section.restart,
         )
     if section.url is not None:
         from ratchet.run.service import ServiceExecutor

@@ -160,7 +160,7 @@ COMMANDS: dict[str, Command] = {
     "extract": Command(
         "extract",
         "extract",
-        "Stage a function with everything it needs, so that it runs on its own.",
+        "Copy a function with everything it needs into a folder, so that it can run on its own.",
     ),
     "explain": Command(
         "explain",

@@ -39,7 +39,7 @@ def extract(
     ] = True,
     json: Json = False,
 ) -> None:
-    """Stage a function with everything it needs, so that it runs on its own.
+    """Copy a function with everything it needs into a folder, so that it can run on its own.
 
     Works in any folder of Python sources; a ratchet.toml is not needed.
 

@@ -266,7 +266,7 @@ class _Importer:
             name = next(iter(self._formats))
         if name is None:
             near = nearest_format(value, self._formats)
-            hint = f"; nearest is {near}, with {self._formats[near].expects}" if near else ""
+            hint = f"; the nearest is {near}, with {self._formats[near].expects}" if near else ""
             raise FormatMismatch(f"it does not look like any of the formats{keys_of(value)}{hint}")
         try:
             return name, self._formats[name].read(value, context)

@@ -31,7 +31,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
         raise FormatMismatch(str(error).rstrip(".")) from None
     except TooMany:
         raise FormatMismatch(
-            f"it holds more than {MAX_SPANS} spans, or too many parts of them"
+            f"it holds more than {MAX_SPANS} spans, or too many JSON objects within them"
         ) from None
     records = records_of(request, None)
     if not records.kept:

@@ -122,7 +122,12 @@ def print_verified(
     for act in verification.denied:
         _say(f"  It tried {act.said}; this was denied.")
     same = all(finding.holds for finding in verification.findings if finding.name in SENT)
-    if verification.denied and same:
+    if verification.denied and recording.simulated:
+        allowing = "".join(f" --allow {act.allow}" for act in verification.denied if act.allow)
+        _say(
+            f"  The recorded run was contained, too. If the agent needs this:{allowing or ' a key'}"
+        )
+    elif verification.denied and same:
         _say("  Even so, the agent sent its model the same texts, so rollouts do not need it.")
     if verification.learned:
         _say("\nIts prompts, by the names that ratchet improve uses:")
@@ -144,7 +149,7 @@ def print_verified(
 
 
 def constant_values(derived: Derived, wiring: Wiring) -> str:
-    """What also reached the model but is no part of a task's input, as a sentence; or empty."""
+    """What else reached the model but is not part of a task's input, as a sentence; else empty."""
     if wiring.task_input is None:
         return ""
     varies = as_text(wiring.task_input)

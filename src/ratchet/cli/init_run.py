@@ -33,7 +33,14 @@ from ratchet.cli.init_page import (
 )
 from ratchet.cli.init_stash import CommittedFiles
 from ratchet.cli.init_tests import tests_as_before
-from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
+from ratchet.cli.init_verify import (
+    NO_CALL,
+    SECOND_RUN,
+    SENT,
+    RecordedAnswers,
+    WiringVerification,
+    verify,
+)
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
@@ -235,9 +242,9 @@ def wire_by_watching(
 
 @contextmanager
 def in_place(plan: Plan) -> Iterator[None]:
-    """Keep the plan's files in place within the context.
+    """Write the plan's files, and undo that when the context ends.
 
-    The originals are stored before: after a kill, `ratchet init --undo` takes them back.
+    The originals are stored first: after a kill, `ratchet init --undo` restores them.
     """
     write(plan)
     try:
@@ -249,7 +256,7 @@ def in_place(plan: Plan) -> Iterator[None]:
 def _once_more(
     watched: Callable[..., Recording], recording: Recording, root: Path, say: Callable[[str], None]
 ) -> Recording | None:
-    """Record a simulated run that called no model again, without what may have kept it from that.
+    """Record again a simulated run that called no model, without what may have prevented the call.
 
     Args:
         watched: Records the run; takes the placeholders for keys, and what it starts without.
@@ -297,17 +304,21 @@ def _first_that_works(
     absences += [(*created, *outside)] if outside else []
 
     def checked(wiring: Wiring) -> Declaring:
-        without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
-        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
+        how = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
+        how += ", started anew for each run" if wiring.agent.get("restart") else ""
+        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{how}…")
         plan = planned(wiring, NOTHING_DECLARED)
         return Declaring(wiring, plan, verified(wiring, plan))
 
     kept: Declaring | None = None
     for wiring in wirings:
         attempt = checked(wiring)
-        for absent in absences if _differences(attempt.verification) else ():
-            # It may keep answers of its model, or what was said before, in what it wrote.
-            retried = checked(msgspec.structs.replace(wiring, absent=absent))
+        others = [msgspec.structs.replace(wiring, absent=absent) for absent in absences]
+        if "serve" in wiring.agent and not _holds(attempt.verification, SECOND_RUN):
+            others = [msgspec.structs.replace(wiring, agent={**wiring.agent, "restart": True})]
+        for other in others if _differences(attempt.verification) else ():
+            # It may keep answers of its model, or what was said before, in memory or in files.
+            retried = checked(other)
             fewer = _differences(retried.verification) < _differences(attempt.verification)
             attempt = retried if retried.verification.works and fewer else attempt
             if not _differences(attempt.verification):
@@ -320,10 +331,11 @@ def _first_that_works(
             and not kept
         ):
             kept = attempt  # what is around the function may add what the model is missing
-            say("With it, the model gets other prompts than in the recorded run.")
+            say("With it, the model gets other texts than in the recorded run, or in a second one.")
             continue
         if verification.works:
-            return kept if kept and _differences(verification) else attempt
+            is_better = not _differences(verification) and _holds(verification, "answer")
+            return kept if kept and not is_better else attempt
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
@@ -339,6 +351,11 @@ def _first_that_works(
         if allow
         else advice_without_denials(root, recording, reasons, arguments),
     )
+
+
+def _holds(verification: WiringVerification, name: str) -> bool:
+    """Whether nothing speaks against a finding."""
+    return all(finding.holds for finding in verification.findings if finding.name == name)
 
 
 def _differences(verification: WiringVerification) -> int:
@@ -511,7 +528,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     has_answer = bool(held.get("answer"))
     if held.get("changed prompt") is False:
         steps.append(
-            "ratchet improve cannot change the prompts as they are sent. To let it, declare them in"
+            "ratchet improve cannot change the prompts as they are sent. First declare them in"
             " the source: ratchet init --undo, then ratchet init --declare with the same command"
         )
     if derived.function and not has_answer and recording.python is not None:

@@ -65,7 +65,7 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the wired agent ran the recorded input to its end."""
     findings: tuple[WiringFinding, ...]
     denied: tuple[DeniedAct, ...]
-    """What the agent tried and may not do."""
+    """What the agent tried to do, but is not allowed to."""
     why: str
     """Why the wiring does not work, with what to do; empty if it works."""
     learned: tuple[str, ...] = ()
@@ -78,8 +78,11 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
 
 NO_CALL = "No model call reached the gateway."
 
-SENT = ("model calls", "prompts")
-"""How the wired run's requests compare with the recorded requests."""
+SECOND_RUN = "second run"
+"""The finding that a second run in the same process depends on the first."""
+
+SENT = ("model calls", "prompts", SECOND_RUN)
+"""How the wired run's requests compare with the recorded requests, and with its own next ones."""
 MINUTES_OF_CHECK = 50
 """Times in this many last minutes count as those of the recorded run or of its check."""
 
@@ -205,11 +208,14 @@ def verify(
     arrived = {
         int(number) for exchange in changed for number in CHANGED.findall(exchange.request.body)
     }
+    second = answer.changed is not None and answer.changed.status == "succeeded"
+    is_comparable = second and "command" not in wiring.agent  # each run of a command is a new process
     findings = (
         _calls(recording, own),
         _same_prompts(recording, own),
         _change_arrives(recording, len(answer.names), arrived, changed),
         _same_shape(wiring, answer.own.output, recording),
+        *(_second_run(recording, own, changed) if is_comparable else ()),
     )
     # A changed prompt that does not arrive is no reason not to run and measure the agent.
     needed = [finding for finding in findings if finding.name in ("model calls", "answer")]
@@ -346,6 +352,24 @@ def _change_arrives(
     made = counted(len(with_prompt), "call")
     sentence = f"The changed prompts arrived in {calls} of {made} of a second run."
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
+
+
+def _second_run(
+    recording: Recording, own: Sequence[Exchange], changed: Sequence[Exchange]
+) -> list[WiringFinding]:
+    """That a second run in the same process sent other texts than a first one, which repeated the
+    recorded run: the process keeps what was said, or answers. Nothing if it did not."""
+    unchanged = [
+        msgspec.structs.replace(exchange, request=_unchanged(exchange.request))
+        for exchange in changed
+    ]
+    if not _same_prompts(recording, own).holds or _same_prompts(recording, unchanged).holds:
+        return []
+    said = (
+        f"In the same process it sent {counted(len(changed), 'call')} after {len(own)}, with other "
+        "texts: it keeps what was said, or answers. Rollouts may influence one another."
+    )
+    return [WiringFinding(name=SECOND_RUN, holds=None, said=said)]
 
 
 _PROTOCOLS = {"bedrock": "Bedrock's protocol"}

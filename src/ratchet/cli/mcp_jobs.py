@@ -54,7 +54,7 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is still running."""
         try:
             descriptor = os.open(self._file, os.O_RDONLY | _FLAGS)
         except FileNotFoundError:

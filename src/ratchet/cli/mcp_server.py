@@ -255,7 +255,7 @@ id."""
         split: Annotated[
             Literal["train", "val", "test", "all"],
             Field(
-                description="test is for the proof: choosing a candidate by it invalidates the "
+                description="test is for the proof: choosing a candidate on it invalidates the "
                 "proof"
             ),
         ] = "val",
@@ -329,7 +329,7 @@ improve ran."""
         self,
         ctx: Call,
         id: Annotated[
-            str | None, Field(description="Id; by default that of the newest decision")
+            str | None, Field(description="Start of an id; by default the newest decision")
         ] = None,
         path: PathIn = ".",
         part: Part = "",

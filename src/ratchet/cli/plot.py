@@ -10,7 +10,7 @@ from ratchet.learn import Proposal
 
 
 def best_so_far(proposals: Sequence[Proposal]) -> list[float]:
-    """Best value up to each candidate, without those that were pruned early."""
+    """Best value up to each candidate; candidates that were pruned early do not count."""
     best: list[float] = []
     for proposal in proposals:
         candidates = [] if proposal.pruned else [proposal.value]

@@ -1,4 +1,4 @@
-"""The reliability diagram: how often people call outputs with about the same score right."""
+"""The reliability diagram: how often people judge outputs with about the same score to be right."""
 
 from __future__ import annotations
 

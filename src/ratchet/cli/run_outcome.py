@@ -86,7 +86,7 @@ def more_tasks(decided: Decision, command: str) -> str:
 
 
 def other_margins(decided: Decision, seed: int) -> str:
-    """What to do where only guardrails kept a better candidate back; empty if they did not."""
+    """What to do if only guardrails held a better candidate back; empty if they did not."""
     metrics = [each.metric for each in decided.guardrails if each.measured and not each.passed]
     if decided.verdict != "guardrail" or not metrics:
         return ""

@@ -20,7 +20,7 @@ NEXT_BY_STAGE: dict[Stage, str] = {
     "learn": "{command} continues it",
     "prove": "{command} continues it",
     "ship": "{command} ships it",
-    "shipped": "ratchet ship opens its pull request; or merge the branch, or: ratchet rollback",
+    "shipped": "open its pull request: ratchet ship; merge the branch; or undo: ratchet rollback",
     "no_gain": "change the agent or its tasks, or search again: ratchet improve --seed 1",
     "not_proved": "add test tasks and run {command} again; or show people a draft:"
     " ratchet ship --draft",

@@ -69,7 +69,7 @@ def synthesize(
         list[str] | None, typer.Option(help="For the coach: a kind of user who asks; repeatable.")
     ] = None,
     edge_case: Annotated[
-        list[str] | None, typer.Option(help="For the coach: a difficulty; repeatable.")
+        list[str] | None, typer.Option(help="For the coach: a difficulty to pose; repeatable.")
     ] = None,
     max_calls: Annotated[int, typer.Option(min=1, help="Maximum number of coach calls.")] = 500,
     max_dollars: Annotated[

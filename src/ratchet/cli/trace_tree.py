@@ -211,5 +211,5 @@ def branches(last: Sequence[bool]) -> str:
 
 
 def bars(last: Sequence[bool]) -> str:
-    """The branch characters in front of the lines below a line."""
+    """The branch characters in front of the lines nested below a line."""
     return "".join("   " if ended else "│  " for ended in last)

@@ -85,7 +85,7 @@ class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     denied: tuple[DeniedAct, ...]
     seconds: float
-    """Seconds of the attempt itself, or for a service until it has answered, with its start."""
+    """Seconds that the attempt took; for a service, including the service's start."""
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):

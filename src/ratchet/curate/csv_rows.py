@@ -189,7 +189,7 @@ def _quote_fault(lines: list[str], delimiter: str) -> tuple[int, int, str] | Non
                 elif line[at - 1 : at] == "\\":
                     return number, at, 'a quote is written as \\"; CSV doubles it: ""'
                 else:
-                    return number, at + 2, 'text follows a closing quote; a quote within is ""'
+                    return number, at + 2, 'text follows a closing quote; a quote in a cell is ""'
             elif at_start and sign == '"':
                 quoted, opened = True, (number, at + 1)
             at_start = not quoted and sign == delimiter

@@ -40,7 +40,7 @@ WORDS_TO_ONE = 6
 """Minimum number of words of a text for each differing word."""
 
 TEMPLATE = 6
-"""This many texts that differ in exchanged words are a template with its values."""
+"""Number of texts differing in exchanged words from which they are a template, not copies."""
 
 MIN_WORDS = 3
 """A text with fewer words, without fillers, is a copy only with the same words in the same
@@ -55,8 +55,8 @@ _LEAST_AGREEMENT = 0.2
 """Minimum agreement of two signatures: three standard errors below `SAME_WORDS`."""
 
 _NEAREST = 12
-"""Pairs of a text that are confirmed, besides those found by its words: the likeliest. Copies are
-connected by few."""
+"""Number of a text's likeliest pairs that are confirmed, besides those found by its words. A few
+connect copies."""
 
 _AT_ONCE = 100_000
 _MOST_WORDS = 24

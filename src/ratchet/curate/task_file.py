@@ -113,7 +113,7 @@ def _lines(path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         raise InputError(
             f"The task file {path} cannot be read: {error.strerror or error}.",
-            hint="Check file under [tasks] in ratchet.toml, or name a dataset of the store:"
+            hint="Check `file` under [tasks] in ratchet.toml, or name a dataset of the store:"
             ' dataset = "NAME" there, or --dataset NAME.',
         ) from None
 

@@ -90,7 +90,7 @@ def _request(request: dict[str, Any]) -> Any:
         worker.stdout.close()
         if worker.wait() == -signal.SIGALRM:
             raise TimeoutError(f"The check did not finish within {MATCH_S:g} s.")
-        raise ChildProcessError(f"The checking process ended with {worker.returncode}.")
+        raise ChildProcessError(f"The checking process ended with exit code {worker.returncode}.")
     _idle.append((os.getpid(), worker))
     reply = json.loads(answer)
     if "error" in reply:

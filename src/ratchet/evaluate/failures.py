@@ -26,8 +26,8 @@ from ratchet.worker.evaluator import (
 )
 
 FAILURE_PREFIX = "evaluator failed: "
-"""Start of the rationale of a 0 that an evaluator's exception gave, and of the error where it
-is not known whose fault that is. Other errors state why there is no score."""
+"""Start of the rationale of a 0 given for an evaluator's exception, and of the error where it is
+not known whether evaluator or answer is at fault. Other errors state why there is no score."""
 
 OTHER_OUTPUTS = 3
 """Maximum number of other rollouts' outputs scored to see whether an evaluator works."""
@@ -153,7 +153,7 @@ def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Scor
 
 
 def is_failure(score: Score) -> bool:
-    """Whether a score is a 0 that an evaluator's exception gave."""
+    """Whether a score is a 0 given because the evaluator raised an exception."""
     return score.rationale.startswith(FAILURE_PREFIX)
 
 

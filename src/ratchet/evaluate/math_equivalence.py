@@ -1,4 +1,4 @@
-"""Evaluator of mathematics: whether the output's answer is the expected one, by Math-Verify."""
+"""Evaluator of mathematics: whether Math-Verify finds that the output has the expected answer."""
 
 from __future__ import annotations
 

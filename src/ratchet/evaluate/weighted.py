@@ -83,7 +83,7 @@ def _checked(
         raise ConfigError(
             f"The evaluator {name!r} weights {', '.join(map(repr, unknown))}, which"
             f" {'is not an evaluator' if len(unknown) == 1 else 'are not evaluators'} here;"
-            f" there are {', '.join(parts)}.",
+            f" the evaluators are {', '.join(parts)}.",
         )
     for part, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not weight > 0:

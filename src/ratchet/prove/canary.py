@@ -137,7 +137,7 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
         return (1 + len(self.guarded)) / self.harm_alpha
 
     def too_many(self, missing: int, units: int) -> bool:
-        """Whether so many units lack a value that the candidate cannot pass, by the rule `skip`."""
+        """Whether, by the rule `skip`, too many units lack a value for the candidate to pass."""
         return self.max_missing is not msgspec.UNSET and missing > self.max_missing * units
 
     @property
@@ -447,7 +447,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
         if self.coverage is None and self.missing_ratio.peak >= plan.hold_needed:
             reasons.append(
                 f"{self.missing_ratio.first} of {self.missing_ratio.units} units without a score"
-                " are the candidate's, so that scores are missing for its sake"
+                " are the candidate's, so scores are missing because of it"
             )
         if self.scored < plan.min_units:
             scored = "a score" if self.coverage is None else "feedback"

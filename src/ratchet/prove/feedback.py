@@ -164,7 +164,7 @@ def told_gain(min_effect: float) -> float:
 def units_needed(
     rule: FeedbackRule, *, alpha: float, share: float, min_effect: float, min_units: int
 ) -> int | None:
-    """Units within which a candidate passes in 80 % of all canaries, at the coverage before it.
+    """Units within which a candidate passes in 80 % of canaries, at the coverage seen before.
 
     Its feedback is better by `told_gain`, its coverage is the same. A test whose observations have
     the variance v / (share (1 - share)) needs (z(alpha) + z(power))² times that variance, over the

@@ -26,7 +26,7 @@ from ratchet.types.label import RIGHT_FROM
 
 
 class Draw(NamedTuple):
-    """A task to run next, once with either candidate."""
+    """A task to run next, once with each candidate."""
 
     set_id: str
     number: int

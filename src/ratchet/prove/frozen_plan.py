@@ -29,7 +29,7 @@ class FrozenGuardrail(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     """The smallest unacceptable mean loss, in points of the score."""
     draws: int
-    """Maximum number of draws of this set, each run once with either candidate."""
+    """Maximum number of draws of this set, each run once with each candidate."""
     seed: str
     """Determines which task each draw takes."""
 

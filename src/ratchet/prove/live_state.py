@@ -34,7 +34,7 @@ def load_stage(kind: type[Test], data: dict[str, Any]) -> Test:
 
     Args:
         kind: `ShadowTest`, `CanaryTest` or `WatchTest`.
-        data: What `save_stage` returned, also after a way through JSON.
+        data: What `save_stage` returned, even after a round trip through JSON.
 
     Raises:
         InputError: The data is of another kind or was altered.
@@ -42,7 +42,7 @@ def load_stage(kind: type[Test], data: dict[str, Any]) -> Test:
     try:
         return msgspec.convert(data, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        raise InputError(f"The saved state is not of a {kind.__name__}: {error}.") from None
+        raise InputError(f"The saved state is not that of a {kind.__name__}: {error}.") from None
 
 
 def _encode(value: Any) -> Any:

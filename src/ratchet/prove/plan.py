@@ -48,7 +48,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     """The seed that ordered the pairs; recorded, not used."""
     repetitions: int = 1
-    """How often each task is run with either candidate. Above 1, a pair compares means. It must not
+    """How often each task is run with each candidate. Above 1, a pair compares means. It must not
     depend on any result of the experiment."""
     labels: int = 0
     """Number of pairs that people label if the metric is a judge's; 0 for any other. Then all pairs
@@ -79,8 +79,8 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.margin and self.min_gain:
             raise InputError(
                 f"Plan: margin = {self.margin!r} and min_gain = {self.min_gain!r} are both given.",
-                hint="A candidate must be either better, or no worse by the margin: set the "
-                "other to 0.",
+                hint="Keep min_gain to prove a candidate better, margin to prove it no worse; set "
+                "the other to 0.",
             )
         for field in ("min_pairs", "max_pairs", "seed", "repetitions"):
             value = getattr(self, field)
@@ -257,7 +257,9 @@ class PairedScore(msgspec.Struct, frozen=True):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a number.")
         if not isfinite(value) or not -MAX_METRIC <= value <= MAX_METRIC:
-            raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a usable number.")
+            raise InputError(
+                f"Task {self.task_id!r}: {name} {value!r} is not finite, or too large."
+            )
         return float(value)
 
 

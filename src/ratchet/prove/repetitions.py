@@ -43,7 +43,7 @@ SIMULATED_EXPERIMENTS = 200
 
 
 class RepetitionPlan(msgspec.Struct, frozen=True):
-    """How often each test task is run with either candidate, and why."""
+    """How often each test task is run with each of the two candidates, and why."""
 
     count: int = 1
     reason: str = ""
@@ -55,7 +55,7 @@ class RepetitionPlan(msgspec.Struct, frozen=True):
         times = {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
         if not self.reason:
             return ""
-        return f"Each test task is run {times} with either candidate: {self.reason}."
+        return f"Each test task is run {times} with each candidate: {self.reason}."
 
 
 class PilotTask(msgspec.Struct, frozen=True):

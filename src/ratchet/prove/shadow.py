@@ -83,7 +83,7 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"ShadowPlan: guardrail {twice[0]!r} is given twice.")
 
     def too_many(self, missing: int, pairs: int) -> bool:
-        """Whether so many pairs lack a value that the candidate cannot pass, by the rule `skip`."""
+        """Whether, by the rule `skip`, too many pairs lack a value for the candidate to pass."""
         return self.max_missing is not msgspec.UNSET and missing > self.max_missing * pairs
 
 
@@ -164,7 +164,7 @@ class ShadowGuardrail(msgspec.Struct, kw_only=True):
             self.passing.observe(-1.0)
 
     def result(self, plan: ShadowPlan) -> GuardrailResult:
-        """Means and evidence; not measured without any value, and by the rule `skip` when too many
+        """Means and evidence; not measured if no pair has a value or, by the rule `skip`, too many
         pairs lack one."""
         count = self.baseline.count
         measured = count > 0 and not plan.too_many(self.missing, count + self.missing)

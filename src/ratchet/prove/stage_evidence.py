@@ -129,7 +129,7 @@ def write_stage_evidence(
             raise InputError(
                 f"The stage had already ended after {len(content['observations'])} of "
                 f"{len(observations)} observations.",
-                hint="An observation that was not part of the decision is no evidence of it.",
+                hint="An observation that was not part of the decision is not evidence for it.",
             )
         text = render({**content, "digest": digest_of(content)})
     except (TypeError, ValueError, RecursionError) as error:
@@ -286,7 +286,7 @@ def _differences(stated: Sequence[dict[str, Any]], recomputed: Sequence[Any]) ->
             findings += [f"{label}: {text}" for text in differences]
     if len(recomputed) < len(stated):
         findings.append(
-            f"observations: {len(stated)} stated, yet the verdict stands after"
+            f"observations: {len(stated)} stated, yet the verdict is reached after"
             f" observation {len(recomputed)}"
         )
     return findings

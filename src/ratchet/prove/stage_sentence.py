@@ -133,13 +133,13 @@ def feedback_outlook(rule: FeedbackRule, needed: int | None, gain: float, most: 
     Args:
         rule: What is known of the time before.
         needed: See `units_needed`.
-        gain: The rise of the mean feedback for which they are told.
+        gain: The rise of the mean feedback for which that is stated.
         most: Units after which the stage ends.
     """
     if needed is None or rule.coverage is None:
-        return "How many units it takes is not known, as no unit before it had feedback."
+        return "How many units it takes is not known, as no unit before the canary had feedback."
     text = (
-        f"With feedback on {100.0 * rule.coverage:.3g} % of the units, as before it, it takes about"
+        f"With feedback on {100.0 * rule.coverage:.3g} % of units, as before, a canary takes about"
     )
     text += f" {_rounded(needed):,} units"
     if rule.units_per_day:

@@ -290,7 +290,7 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
         if ended < len(stated_rows):
             verdict = expected["decision"]["verdict"]
             findings.append(
-                f"{rows}: {len(stated_rows)} stated, yet the verdict {verdict!r} stands after"
+                f"{rows}: {len(stated_rows)} stated, yet the verdict {verdict!r} is reached after"
                 f" {row} {ended}"
             )
     order = [key for key in COMPUTED if key not in ROW_OF_LIST]

@@ -39,9 +39,9 @@ class WatchedMetric(msgspec.Struct, frozen=True, kw_only=True):
     """Mean if nothing has changed, in the metric's unit, estimated cautiously: a lower bound of the
     score, an upper bound of the others, such as the end of an interval."""
     tolerance: float = 0.0
-    """A mean that is worse by up to this raises no alarm, in the metric's unit."""
+    """How much worse a mean may be without an alarm, in the metric's unit."""
     ceiling: float = 1.0
-    """Values above it count as this, in the metric's unit; 1 for score and errors."""
+    """Higher values count as this one, in the metric's unit; 1 for score and errors."""
 
     def __post_init__(self) -> None:
         check_metric(self.metric)
@@ -313,7 +313,7 @@ class WatchTest(msgspec.Struct, kw_only=True):
             text = f"The release got worse: {moved}; {evidence}."
             if self.verdict == "drift":
                 text += (
-                    f" So did the {self.control.outcomes} outcomes on what was released before:"
+                    f" So did what was released before, over {self.control.outcomes} outcomes:"
                     " the traffic or a provider has changed, and rolling back would not help."
                 )
             elif before is not None:

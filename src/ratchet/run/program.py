@@ -55,6 +55,8 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     serve: tuple[str, ...] = ()
     """Program and arguments that start the service; empty for one that is already running, or a
     command."""
+    restart: bool = False
+    """Whether the service is started anew for each task."""
 
 
 class ProgramAgent:
@@ -95,7 +97,7 @@ class ProgramAgent:
         root = Path(self.spec.root).resolve()
         besides = {(root / name).resolve() for name in self.spec.besides}
         digest = hashlib.sha256(self.spec.model.encode())
-        digest.update(msgspec.json.encode((self.spec.handover, self.spec.serve)))
+        digest.update(msgspec.json.encode((self.spec.handover, self.spec.serve, self.spec.restart)))
         for file in source_files(root, self.spec.path):
             if file in besides or in_secret_place(file.relative_to(root)):
                 continue

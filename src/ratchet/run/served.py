@@ -38,7 +38,8 @@ PORTS = range(20_000, 32_768)
 class ServedExecutor:
     """Starts instances of a service as they are needed, and sends each one attempt after another.
 
-    An instance is started anew after a crash, a time-out or a cancelled attempt.
+    An instance is started anew after a crash, a time-out or a cancelled attempt; with `restart`,
+    after each attempt.
 
     Args:
         command: Program and arguments that start it; they may have the placeholder {port}.
@@ -57,6 +58,7 @@ class ServedExecutor:
         say: Called with a sentence when fewer instances run than asked for.
         environ: Environment to start from; that of this process when left out.
         containment: What keeps the service from acting outside; None to let it.
+        restart: Whether no instance gets a second attempt.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class ServedExecutor:
         say: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
         containment: AgentContainment | None = None,
+        restart: bool = False,
     ) -> None:
         self._containment = containment
+        self._restart = restart
         self._command = tuple(command)
         self._url = urlsplit(url)
         self._folder = folder
@@ -189,7 +193,7 @@ class ServedExecutor:
 
     async def _give_back(self, instance: _Instance, usable: bool) -> None:
         async with self._changed:
-            if usable and not instance.process.over():
+            if usable and not self._restart and not instance.process.over():
                 self._idle.append(instance)
             else:
                 await self._end(instance)

@@ -186,7 +186,7 @@ async def wait_for_end(
 
     Args:
         answer: What the command reports.
-        running: Whether it has not ended.
+        running: Whether it is still running.
         seconds: At most; None for as long as it takes.
         on_line: Told the newest line of progress when it is new, and again after a silence.
         ended: Done when it has ended, to wait no longer than that.

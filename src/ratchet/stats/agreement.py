@@ -82,7 +82,7 @@ def wilson(successes: float, n: float, level: float = CONFIDENCE_LEVEL) -> tuple
         InputError: There are no trials, or not between 0 and `n` successes.
     """
     if n <= 0 or not 0.0 <= successes <= n:
-        raise InputError(f"{successes:g} of {n:g} is no proportion.")
+        raise InputError(f"{successes:g} of {n:g} is not a proportion.")
     z = NormalDist().inv_cdf(0.5 + level / 2.0)
     share, square = successes / n, z * z
     middle = (share + square / (2.0 * n)) / (1.0 + square / n)

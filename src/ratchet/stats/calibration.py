@@ -16,7 +16,7 @@ CURVE_POINTS = 21
 """Points of the piecewise linear form of a logistic curve."""
 
 Curve = tuple[tuple[float, float], ...]
-"""Points (score, label), by score; between them the line, beyond them the end's label."""
+"""Points (score, label), by score; linear between them, constant beyond the ends."""
 
 
 def calibrated(scores: Sequence[float], labels: Sequence[float]) -> Curve:

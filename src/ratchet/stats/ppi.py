@@ -75,7 +75,7 @@ def predicted_mean(
             " cases."
         )
     if n < 2:
-        raise InputError(f"{counted(n, 'label')} give no interval; at least 2 are needed.")
+        raise InputError(f"{counted(n, 'label')} cannot give an interval; at least 2 are needed.")
     mean_label, mean_score = _mean(labels), _mean(scores)
     quantile = t_quantile(0.5 + level / 2.0, n - 1)
     half = quantile * sqrt(_covariance(labels, labels) / n)

@@ -136,7 +136,7 @@ class WeightedEffect(msgspec.Struct, kw_only=True):
 
     @property
     def bound(self) -> float:
-        """Largest magnitude of a unit's effect: an observation of 1 is an effect of this."""
+        """Largest magnitude of a unit's effect: an observation of 1 is an effect of this size."""
         return max(1.0 / self.share, 1.0 / (1.0 - self.share))
 
     def observe(

@@ -21,7 +21,7 @@ worse by the margin", and worse "worse by the margin"."""
 
 
 MAX_REPETITIONS = 100
-"""Maximum number of times that an experiment runs a task with either candidate."""
+"""Maximum number of times that an experiment runs a task with each candidate."""
 
 
 class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class FrozenResult(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     """Number of tasks from which the draws were taken."""
     draws: int
-    """Draws that were run, each once with either candidate, including those without a score."""
+    """Draws that were run, each once with each candidate, including those without a score."""
     missing: int = 0
     """Number of draws without a score on one side."""
     margin: float
@@ -131,7 +131,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str = ""
     """The decision as a sentence for display."""
     repetitions: int = 1
-    """How often each task was run with either candidate; above 1, a pair compares means."""
+    """How often each task was run with each candidate; above 1, a pair compares means."""
     labelled: LabelledGain | None = None
     """What people's labels say, if the metric is a judge's; else None."""
     frozen: tuple[FrozenResult, ...] = ()

@@ -298,7 +298,7 @@ def test_a_canary_on_feedback_says_how_many_units_it_takes_before_its_first(
     found = stages(store, tmp_path, Recorded(told))
     measured = measure(found, begun(store, "canary"))
     assert measured.decision.verdict is None
-    said = "With feedback on 10 % of the units, as before it, it takes about 8,500 units"
+    said = "With feedback on 10 % of units, as before, a canary takes about 8,500 units"
     assert said in measured.decision.sentence
     assert "raises" not in measured.decision.sentence
     limited = stages(store, tmp_path, Recorded(told), canary={"max_units": 1000})

@@ -80,7 +80,7 @@ BLANK = "_"
 """Stands for the word of a message that differs from one occurrence to the next."""
 
 MIN_BLANK_VALUES = 8
-"""Different words at one place of messages that are equal otherwise, from which it is a blank.
+"""Number of different words at one place of otherwise equal messages that make it a blank.
 Fewer may be different errors: `benchmarks/problems.py` has messages that differ in one of four
 fields, each a problem of its own."""
 
@@ -91,7 +91,7 @@ BLANK_MESSAGE_WORDS = range(3, 13)
 def message_terms(words: Sequence[str]) -> frozenset[str]:
     """The terms of a message: its words, and its pairs of neighbouring words.
 
-    Of a message with a blank, only which one it is: it is equal to others, or another.
+    A message with a blank is a single term: it equals another message, or it does not.
     """
     if BLANK in words:
         return frozenset([" ".join(words)])

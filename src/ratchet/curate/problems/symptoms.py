@@ -280,7 +280,7 @@ def _endings(facts: _Facts) -> Iterator[_Symptom]:
         yield _Symptom(
             kind="cut_off",
             text=facts.question,
-            detail=f"The answer ended with {sorted(stated & _LENGTH)[0]}.",
+            detail=f"The answer was cut off: {sorted(stated & _LENGTH)[0]}.",
         )
 
 

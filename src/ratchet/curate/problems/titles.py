@@ -18,7 +18,7 @@ DETAIL = 90
 
 
 TYPICAL = 0.5
-"""Share of a problem's traces that call a tool which its title names."""
+"""Minimum share of a problem's traces that call a tool, for the title to name it."""
 
 
 def title_of(
@@ -35,8 +35,8 @@ def title_of(
         kind: Its kind.
         place: Where it fails.
         occurrences: At least one.
-        terms: What is compared of them, by id.
-        profile: Theirs.
+        terms: Their terms, which are compared, by id.
+        profile: Their profile.
         weight: Weights of their terms.
     """
     typical = max(

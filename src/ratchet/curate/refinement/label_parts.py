@@ -64,7 +64,7 @@ def by_part(results: Results) -> tuple[Results, tuple[LabelPart, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as data: JSON in a text, even in a fence, is parsed."""
+    """A value as data: JSON in a text is parsed, even inside a code fence."""
     if not isinstance(value, str):
         return value
     fenced = _FENCED.search(value)

@@ -215,7 +215,7 @@ def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
     values = [value for cell in results.cells.values() for value in cell.scores]
     if max(values) - min(values) < SCORE_TOLERANCE:
         same = f"Every score of {results.evaluator} is {values[0]:g}"
-        return None, [f"{same}, so candidates and tasks cannot be told apart: {unknown}."]
+        return None, [f"{same}, so neither candidates nor tasks can be told apart: {unknown}."]
     suspects = find_suspects(results)
     if suspects is None:
         return None, [f"No task was run by enough candidates: {unknown}."]
@@ -246,8 +246,8 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
         if conflicts:
             right = sum(value >= RIGHT_SCORE for value in labels)
             reason = (
-                "People contradict one another about the same output: of "
-                f"{counted(len(labels), 'label')} {right} say that it is right."
+                "People contradict one another about the same output: according to "
+                f"{right} of {counted(len(labels), 'label')}, it is right."
             )
             proposals.append(_proposal("review", "disagreement", [task.id], reason))
     return proposals

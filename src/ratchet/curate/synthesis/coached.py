@@ -127,7 +127,7 @@ class CoachInputs:
             for failure in drafted:
                 if isinstance(failure, BaseException):
                     raise failure
-        raise MethodEnded(f"The coach's answers are useless: {self._problem}.")
+        raise MethodEnded(f"The coach's answers are unusable: {self._problem}.")
 
     async def _draft(self, order: str) -> list[Sample]:
         number, self._number = self._number, self._number + 1

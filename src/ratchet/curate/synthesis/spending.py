@@ -15,7 +15,7 @@ from ratchet.types import BudgetExhausted, Cost, RatchetError, content_hash
 
 
 class MethodEnded(RatchetError):
-    """A method cannot continue: a bound is reached, or the coach's answers are useless."""
+    """A method cannot continue: a bound is reached, or the coach's answers are unusable."""
 
 
 class BoundedCoach:
@@ -24,7 +24,7 @@ class BoundedCoach:
     Args:
         coach: The coach.
         journal: Where replies are kept.
-        run_id: Under which they are kept.
+        run_id: The run that they are kept under.
         max_calls: Maximum number of calls; unlimited when None.
         max_dollars: Maximum of what the calls cost; unlimited when None.
     """

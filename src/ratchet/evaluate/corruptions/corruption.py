@@ -49,7 +49,7 @@ def _text(value: Any) -> str:
 
 
 def parsed(output: Any) -> Any:
-    """The list or object that an output is, or holds as JSON text; None for another output."""
+    """An output as a list or object, parsed if it is JSON text; None for any other output."""
     if isinstance(output, (dict, list)):
         return output
     if isinstance(output, str) and output.lstrip()[:1] in ("{", "["):

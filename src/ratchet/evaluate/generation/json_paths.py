@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 JsonPath: TypeAlias = tuple[str, ...]
 
 MAX_PATHS = 24
-"""Maximum number of paths examined of a value, in order."""
+"""Maximum number of a value's paths that are examined, in order."""
 
 
 def data_of(value: Any) -> Any:

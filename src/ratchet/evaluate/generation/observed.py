@@ -106,7 +106,7 @@ def _fields(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     compared = [key for key in keys if key not in loose]
     if not compared:
         return
-    left_out = f", but {', '.join(loose)}, in which good outputs differ" if loose else ""
+    left_out = f", except {', '.join(loose)}, where good outputs differ from it" if loose else ""
     yield ProposedEvaluator(
         name="fields_match",
         why=f"Each field of the expected answer is compared{left_out}.",

@@ -53,7 +53,7 @@ MIN_USABLE_SHARE = 0.5
 
 MAX_RETRIES = 2
 """How often a model is asked again after an undecided or malformed answer. An undecided judge
-counts against the answer, so it should not be so by chance."""
+counts against the agent's answer, so it should not be undecided by chance."""
 
 _CACHE_MARK = "quoted>"
 """Mark in the key of a request, whose own mark is random."""

@@ -56,5 +56,5 @@ def neutralised(text: str) -> str:
 
 
 def quoted(text: str, mark: str) -> str:
-    """The text neutralised, each line behind the mark."""
+    """The neutralised text, each line preceded by the mark."""
     return "\n".join(f"{mark} {line}" for line in neutralised(text).split("\n"))

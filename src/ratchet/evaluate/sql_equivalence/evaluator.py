@@ -167,8 +167,9 @@ def _filled(database: str, metadata: dict[str, Any]) -> str:
     try:
         return database.format_map(metadata)
     except (KeyError, IndexError, ValueError, AttributeError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else f"{error}"
         raise InputError(
-            f"The database {database!r} names {error}, which is not in the task's metadata."
+            f"The database {database!r} cannot be filled from the task's metadata: {why}."
         ) from None
 
 

@@ -23,6 +23,7 @@ _COMMENTS = {
     "agent": "What a rollout runs; {input} stands for the task's input.",
     "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
     "agent.model_hosts": "Hosts that the agent's model calls go to directly.",
+    "agent.restart": "It keeps what was said before, or answers: each rollout starts it anew.",
     "agent.arguments": "The value of each parameter.",
     "agent.construct": "Arguments of the class.",
     "agent.allow": "What rollouts may do outside their own copy of the project.",
