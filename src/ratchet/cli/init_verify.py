@@ -209,7 +209,9 @@ def verify(
         int(number) for exchange in changed for number in CHANGED.findall(exchange.request.body)
     }
     second = answer.changed is not None and answer.changed.status == "succeeded"
-    is_comparable = second and "command" not in wiring.agent  # each run of a command is a new process
+    is_comparable = (
+        second and "command" not in wiring.agent
+    )  # each run of a command is a new process
     findings = (
         _calls(recording, own),
         _same_prompts(recording, own),

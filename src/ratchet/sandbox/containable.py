@@ -104,7 +104,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         "home": base,
         "hosts": [],
         "programs": executables(["true"], "/", os.defpath)[0],
-        "tells_programs": False,
+        "any_program": False,
         "executable": executables(["true"], "/", os.defpath)[1],
         "copies": [folder],
         "folders": [],

@@ -77,7 +77,7 @@ class AgentContainment:
         writable: Folders that it really writes to besides, such as one for its outcomes.
         hidden: Further paths that it cannot read.
         rehearses: It runs as its owner would run it, to see what it does: it can read the owner's
-            settings and keys, and its acts include the programs that it starts.
+            settings and keys and start any program, and its acts include those that it starts.
         level: `auto` for the strongest that this machine has.
         newest: The newest version of Landlock to use, to test the behaviour of older kernels.
 
@@ -144,7 +144,8 @@ class AgentContainment:
         if self.level == "variables":
             return self._led(command, base, environ, hosts, cwd=cwd, pass_fds=pass_fds, **options)
         programs = [command[0], self._python, *self._allowed.programs]
-        files, executable = executables(programs, place, environ.get("PATH", os.defpath))
+        path = environ.get("PATH", os.defpath)
+        files, executable = ([], None) if self._rehearses else executables(programs, place, path)
         mounts = self.level == "bubblewrap"
         folders = [*self._folders, *(os.path.realpath(path) for path in writable)]
         folders = [path for path in folders if os.path.exists(path)]
@@ -165,7 +166,7 @@ class AgentContainment:
             "home": os.path.expanduser("~"),
             "hosts": [*self._allowed.hosts, *hosts],
             "programs": files,
-            "tells_programs": self._rehearses,
+            "any_program": self._rehearses,
             "executable": executable,
             "copies": copies,
             "folders": folders,

@@ -53,8 +53,8 @@ class Guard:
     such call is let through; the guard connects instead, and passes the connection in.
 
     Args:
-        config: `hosts` (names and ports that may be reached), `programs`, `tells_programs` (whether
-            those that are started are reported), and `writable` (folders that may be changed,
+        config: `hosts` (names and ports that may be reached), `programs`, `any_program` (whether
+            all may be started, and are reported), and `writable` (folders that may be changed,
             because they are copies or allowed).
         names: The name service.
         report: Called with what was denied, or done in a copy, and with programs that are told of.
@@ -81,7 +81,7 @@ class Guard:
     ) -> None:
         self._hosts = [(host.lower(), port) for host, port in config["hosts"]]
         self._programs = frozenset(config["programs"])
-        self._tells_programs = bool(config["tells_programs"])
+        self._any_program = bool(config["any_program"])
         self._began = False
         """Whether the command itself was already executed; that does not count as an act."""
         self._program_folders = tuple(f"{path}/" for path in config["programs"])
@@ -149,9 +149,10 @@ class Guard:
 
     def _run(self, effect: Effect) -> int:
         path = os.path.realpath(effect.subject)
-        if path not in self._programs and not path.startswith(self._program_folders):
+        is_listed = path in self._programs or path.startswith(self._program_folders)
+        if not (is_listed or self._any_program):
             return self._deny(effect, errno.EACCES)
-        if self._tells_programs and self._began and os.access(path, os.X_OK):
+        if self._any_program and self._began and os.access(path, os.X_OK):
             self._report(effect, ALLOWED)
         self._began = True
         return 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +58,11 @@ class ContainedWatch:
             OSError: Its keeper cannot be started.
         """
         # Without a network, and with copies of files, any program is as harmless as this one.
-        programs = tuple(_programs(self._root, env))
-        allowed = Allowance(programs=programs, absent=tuple(self._absent))
         containment = AgentContainment(
-            allowed, root=self._root, writable=self._writable, rehearses=True
+            Allowance(absent=tuple(self._absent)),
+            root=self._root,
+            writable=self._writable,
+            rehearses=True,
         )
         self._contained = containment.start(command, hosts=self._hosts, cwd=cwd, env=env, **options)
         self._thread.start()
@@ -97,20 +97,3 @@ class ContainedWatch:
 
     def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CLOSE_TIMEOUT_S)
-
-
-def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Programs on the PATH, and the project's own."""
-    places = ("*/", "*/bin", "node_modules/*/bin", "node_modules/@*/*/bin")
-    own = [root, *(folder for place in places for folder in root.glob(place))]
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    links = (link for folder in folders for link in Path(folder).glob("*") if link.is_symlink())
-    # Beside the program that a link leads to are its helpers, such as pyenv's.
-    folders += [os.path.dirname(os.path.realpath(link)) for link in links]
-    for folder in dict.fromkeys([*folders, *map(str, own), str(root / "node_modules" / ".bin")]):
-        if os.path.isdir(folder):
-            yield from (
-                entry.path
-                for entry in os.scandir(folder)
-                if entry.is_file() and os.access(entry.path, os.X_OK)
-            )
