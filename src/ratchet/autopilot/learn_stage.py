@@ -84,9 +84,10 @@ async def learn(work: ImproveRun, runner: RolloutRunner) -> None:
     )
     work.watcher.found(finding)
     if ranked and found.best.id == work.baseline.id:
+        closest, gain = ranked[0].candidate_id[:8], ranked[0].gain
         work.watcher.message(
-            f"No candidate was clearly better in learning, but {ranked[0].candidate_id[:8]} may be"
-            f" ({ranked[0].gain:+.3f} on the tasks that it and the source ran): the proof decides."
+            f"No candidate was clearly better in learning. {closest} came closest"
+            f" ({gain:+.3f} on the tasks that it and the source ran): the proof decides."
         )
     if finding.best.id == work.baseline.id:
         message = _not_reached(found, lab) if work.margin else _nothing_found(finding)

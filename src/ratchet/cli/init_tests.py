@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from ratchet.cli.init_verify import WiringFinding
 from ratchet.sandbox.containment import contained_level
 from ratchet.sandbox.limits import SandboxFailed, SandboxUnavailable
@@ -27,6 +29,8 @@ NO_COMMAND = 127
 """Exit code of a shell that does not find the program."""
 NAME = "the project's tests"
 _COUNT = re.compile(r"\d+ \w*(?:pass|fail|error|test)", re.I)
+NO_TEST = "no test ran"
+_NONE_RAN = re.compile(r"^(?:Ran 0 tests|no tests ran|collected 0 items)", re.I)
 _RUNNER = re.compile(r"(uv|poetry|pdm) run ")
 _TIME = re.compile(r"\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+")
 
@@ -67,24 +71,31 @@ def tests_as_before(
     if not tests:
         return None
     chosen = min(tests, key=lambda listed: listed.folder.count("/") + (listed.folder != "."))
+    search_path = os.pathsep.join([*([str(Path(python).parent)] if python else []), _path()])
+    runner = _RUNNER.match(chosen.command)
+    if runner and not shutil.which(runner[1], path=search_path):
+        # The environment is there all the same.
+        chosen = msgspec.structs.replace(chosen, command=chosen.command[runner.end() :])
     command = chosen.command if chosen.folder == "." else f"{chosen.command} in {chosen.folder}"
     try:
         say(f"Running {NAME}, without the wiring: {command}")
-        before = _run(root, chosen, (), python, say)
+        before = _run(root, chosen, (), search_path, say)
         say(f"Running {NAME}, with the wiring: {command}")
-        after = _run(root, chosen, plan.files, python, say)
+        after = _run(root, chosen, plan.files, search_path, say)
         if not _alike(before, after):
             say(
                 "The result differs. Running the tests with the wiring once more, because some "
                 "tests fail by chance."
             )
-            after = _run(root, chosen, plan.files, python, say)
+            after = _run(root, chosen, plan.files, search_path, say)
     except _NotRun as error:
         return WiringFinding(name=NAME, holds=None, said=str(error))
     return _compared(command, before, after)
 
 
 def _compared(command: str, before: _End, after: _End) -> WiringFinding:
+    if before.code == after.code == 0 and before.said == after.said == NO_TEST:
+        return WiringFinding(name=NAME, holds=None, said=f"No test was found by: {command}")
     if before.code == after.code == 0:
         return WiringFinding(name=NAME, holds=True, said=f"The tests pass as before: {command}")
     if _alike(before, after):
@@ -109,7 +120,7 @@ def _run(
     root: Path,
     tests: ProjectTests,
     files: Sequence[PlannedFile],
-    python: str,
+    search_path: str,
     say: Callable[[str], None],
 ) -> _End:
     """Run the tests once, on a copy of the project's files with these written into it."""
@@ -120,16 +131,12 @@ def _run(
             path.write_bytes(file.after)
         environ = {
             **os.environ,
-            "PATH": os.pathsep.join([*([str(Path(python).parent)] if python else []), _path()]),
+            "PATH": search_path,
             "RATCHET_INIT_TESTS": folder,
             # The environment as it is: there is no network.
             "UV_NO_SYNC": "1",
             "UV_FROZEN": "1",
         }
-        command = tests.command
-        runner = _RUNNER.match(command)
-        if runner and not shutil.which(runner[1], path=environ["PATH"]):
-            command = command[runner.end() :]  # the environment is there all the same
         copying = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
         try:
             if contained_level("auto") != "bubblewrap":
@@ -137,7 +144,7 @@ def _run(
             watch = ContainedWatch(root, hosts=(), writable=())
             process = Process(
                 watch,
-                ("/bin/sh", "-c", f"{copying}{command}"),
+                ("/bin/sh", "-c", f"{copying}{tests.command}"),
                 cwd=root / tests.folder,
                 environ=environ,
                 mark=folder,
@@ -162,6 +169,7 @@ def _run(
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
+    last_line = NO_TEST if any(map(_NONE_RAN.search, lines)) else last_line
     if ended.code == NO_COMMAND:
         raise _NotRun(f"The tests cannot be run here: {last_line}")
     return _End(ended.code, last_line)

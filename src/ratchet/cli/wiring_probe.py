@@ -214,6 +214,9 @@ def _learned(project: Project, store: Store, agent: Any, rollout: Rollout) -> li
         prompts = found_in(project, store, rollouts, _say, declared_in_source(agent))
     except AgentError:  # it has none, which the findings say
         return []
+    # One rollout may have filled a literal several times.
+    by_place = {prompt.place or prompt.name: prompt for prompt in reversed(prompts)}
+    prompts = tuple(prompt for prompt in prompts if prompt in by_place.values())
     return [f"{prompt.name} ({prompt.place or 'assembled at run time'})" for prompt in prompts]
 
 

@@ -138,11 +138,16 @@ class FewShot:
         room = min(self._tokens, _room_in(lab, target))
         sets = self._choose_sets(lab, source, train, expected, steps, room)
         if not sets:
+            labels = [e for e in source.evaluations.values() if e.task.expected is not None]
+            why = "that takes an answer of the agent that scores well, or an expected answer"
+            if not answering:
+                why = "too few answers score well, and other calls give the expected answers"
+            elif any([await self._is_fragment(lab, e) for e in labels]):
+                why = "too few answers score well, and the expected ones are only parts of answers"
             race.ended = SearchEnd(
                 "idle",
                 f"of {counted(size, 'train task')}, fewer than {MIN_POOL} can be shown as examples:"
-                " that takes an answer of the agent that scores well, or an expected answer that"
-                " scores full marks",
+                f" {why}",
             )
         await race.run(sets)
         return await self._finish(lab, race, val)

@@ -302,7 +302,10 @@ def _notes(
     if unset := [name for name in placeholders if not dotenv.get(name)]:
         yield f"Unset keys were given placeholders, for the simulated model: {', '.join(unset)}."
     if unread := [name for name in keys if dotenv.get(name)]:
-        yield f".env sets {', '.join(unread)}, but is not loaded: set it in the environment."
+        yield (
+            f".env sets {', '.join(unread)}, and a placeholder stood in for it: if the program does"
+            " not load .env, set it in the environment."
+        )
 
 
 def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
