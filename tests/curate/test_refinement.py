@@ -90,7 +90,9 @@ def test_equal_scores_tell_nothing_and_remove_nothing() -> None:
     tasks = tasks_of(30)
     found = refine(dataset_of(tasks), results(tasks, np.ones((30, 12), dtype=bool)))
     assert found.proposals == ()
-    assert found.notes[0].startswith("Every score of exact_match is 1, so candidates and tasks")
+    assert found.notes[0].startswith(
+        "Every score of exact_match is 1, so neither candidates nor tasks"
+    )
 
 
 def test_an_empty_dataset_is_refused() -> None:

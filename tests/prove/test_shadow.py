@@ -210,7 +210,7 @@ def test_a_killed_stage_goes_on_with_the_same_bits() -> None:
 def test_a_saved_state_of_another_stage_is_refused() -> None:
     saved = save_stage(ShadowTest.begin(ShadowPlan()))
     del saved["harming"]
-    with pytest.raises(InputError, match="not of a ShadowTest"):
+    with pytest.raises(InputError, match="not that of a ShadowTest"):
         load_stage(ShadowTest, saved)
 
 

@@ -184,7 +184,7 @@ def test_an_agent_that_loops_until_a_tool_is_called_with_a_phrase_ends(
     tmp_path: Path, end: str
 ) -> None:
     root = project(tmp_path, main=STEPS.replace("END", repr(end)))
-    recording = recorded(root, "main.py", simulated=True, OPENAI_API_KEY="")
+    recording = recorded(root, "main.py", simulated=True, timeout_s=300, OPENAI_API_KEY="")
     if end == "never said":
         assert recording.failed
         assert 300 < len(recording.calls) < 310
