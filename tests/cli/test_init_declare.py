@@ -110,6 +110,14 @@ def test_tests_that_do_not_start_are_no_fault_of_the_wiring(
     assert "The tests fail as before, with exit code 2" in finding["said"]
 
 
+def test_a_command_that_runs_no_test_verifies_none(tmp_path: Path, upstream: StubUpstream) -> None:
+    tests = "class ShopTest:\n    def test_is_open(self):\n        assert False\n"
+    files = {**SHOP, "tests/test_shop.py": tests}
+    finding = repository(tmp_path, upstream, files).init(*COMMAND)["findings"][-1]
+    assert (finding["name"], finding["holds"]) == ("the project's tests", None)
+    assert finding["said"].startswith("No test was found by: ")
+
+
 def test_tests_that_the_wiring_breaks_are_reported(tmp_path: Path, upstream: StubUpstream) -> None:
     files = {**SHOP, "tests/test_shop.py": TESTS.format(forbidden="ratchet.toml")}
     shop = repository(tmp_path, upstream, files)

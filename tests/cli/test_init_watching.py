@@ -763,9 +763,14 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
     port = free_port()
     serve = f"{shlex.quote(sys.executable)} serve.py {port}"
     words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/chat")
+    twice = shop.ratchet("init", "--yes", *words, "--data", "msg=Where is my pan?&msg=And my lid?")
+    assert twice.returncode == 2
+    assert "names a field twice" in twice.stderr
     said = shop.init(*words, "--data", "msg=Where is my pan %26 lid?&from=desk")
     assert all(finding["holds"] for finding in said["findings"])
     assert shop.settings["agent"]["form"] == {"msg": "{input}", "from": "desk"}
+    whole = shop.ratchet("run", '{"msg": "Where is my cup?", "from": "desk"}', "--json")
+    assert "[agent.form] in ratchet.toml has only {input} at msg" in " ".join(whole.stderr.split())
     done = shop.ratchet("run", "Is 1 + 1 & more = a cup?", "--json")
     assert done.returncode == 0, done.stderr
     assert "Is 1 + 1 & more = a cup?" in upstream.seen[-1].body.decode()

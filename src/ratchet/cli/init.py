@@ -38,7 +38,9 @@ def init(
     url: Annotated[str | None, typer.Option(help="URL where the service takes requests.")] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="BODY", help="One real request: JSON, or a form, NAME=VALUE&… ."),
+        typer.Option(
+            metavar="BODY", help="Body of one real request: JSON, or a form, NAME=VALUE&…"
+        ),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="HTTP method; POST, or GET without --data.")
@@ -211,7 +213,13 @@ def _run_of(
                 hint="Give an HTTP endpoint of the service, or wire the function or command "
                 "behind it: ratchet init -- COMMAND",
             )
-        return ServiceRun(url=url, data=data or "", serve=words, method=(method or usual).upper())
+        run = ServiceRun(url=url, data=data or "", serve=words, method=(method or usual).upper())
+        if run.form and len(run.form) != run.data.count("&") + 1:
+            raise InputError(
+                "--data is a form that names a field twice; each field can be given once.",
+                hint="Give one value for each field, or a JSON body.",
+            )
+        return run
     words = tuple(command or ())
     if not words:
         words = _asked(root) if asks and sys.stdin.isatty() else ()

@@ -124,9 +124,8 @@ def print_verified(
     same = all(finding.holds for finding in verification.findings if finding.name in SENT)
     if verification.denied and recording.simulated:
         allowing = "".join(f" --allow {act.allow}" for act in verification.denied if act.allow)
-        _say(
-            f"  The recorded run was contained, too. If the agent needs this:{allowing or ' a key'}"
-        )
+        needed = f" If the agent needs this:{allowing}" if allowing else ""
+        _say(f"  The recorded run was contained, too.{needed}")
     elif verification.denied and same:
         _say("  Even so, the agent sent its model the same texts, so rollouts do not need it.")
     if verification.learned:

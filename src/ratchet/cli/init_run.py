@@ -315,7 +315,8 @@ def _first_that_works(
         attempt = checked(wiring)
         others = [msgspec.structs.replace(wiring, absent=absent) for absent in absences]
         if "serve" in wiring.agent and not _holds(attempt.verification, SECOND_RUN):
-            others = [msgspec.structs.replace(wiring, agent={**wiring.agent, "restart": True})]
+            anew = {**wiring.agent, "restart": True}
+            others = [msgspec.structs.replace(other, agent=anew) for other in (wiring, *others)]
         for other in others if _differences(attempt.verification) else ():
             # It may keep answers of its model, or what was said before, in memory or in files.
             retried = checked(other)

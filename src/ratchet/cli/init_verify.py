@@ -212,12 +212,13 @@ def verify(
     is_comparable = (
         second and "command" not in wiring.agent
     )  # each run of a command is a new process
+    prompts = _same_prompts(recording, own)
     findings = (
         _calls(recording, own),
-        _same_prompts(recording, own),
+        prompts,
         _change_arrives(recording, len(answer.names), arrived, changed),
         _same_shape(wiring, answer.own.output, recording),
-        *(_second_run(recording, own, changed) if is_comparable else ()),
+        *(_second_run(recording, changed) if is_comparable and prompts.holds else ()),
     )
     # A changed prompt that does not arrive is no reason not to run and measure the agent.
     needed = [finding for finding in findings if finding.name in ("model calls", "answer")]
@@ -356,20 +357,18 @@ def _change_arrives(
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
 
 
-def _second_run(
-    recording: Recording, own: Sequence[Exchange], changed: Sequence[Exchange]
-) -> list[WiringFinding]:
-    """That a second run in the same process sent other texts than a first one, which repeated the
-    recorded run: the process keeps what was said, or answers. Nothing if it did not."""
+def _second_run(recording: Recording, changed: Sequence[Exchange]) -> list[WiringFinding]:
+    """That a second run in the same process sent other texts than the first one, which repeated the
+    recorded run: it may keep what was said, or answers. Nothing if it did not."""
     unchanged = [
         msgspec.structs.replace(exchange, request=_unchanged(exchange.request))
         for exchange in changed
     ]
-    if not _same_prompts(recording, own).holds or _same_prompts(recording, unchanged).holds:
+    if _same_prompts(recording, unchanged).holds:
         return []
     said = (
-        f"In the same process it sent {counted(len(changed), 'call')} after {len(own)}, with other "
-        "texts: it keeps what was said, or answers. Rollouts may influence one another."
+        f"In the same process it sent other texts, in {counted(len(changed), 'call')}, than the "
+        "first run: rollouts may influence one another."
     )
     return [WiringFinding(name=SECOND_RUN, holds=None, said=said)]
 

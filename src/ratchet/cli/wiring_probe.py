@@ -215,9 +215,11 @@ def _learned(project: Project, store: Store, agent: Any, rollout: Rollout) -> li
     except AgentError:  # it has none, which the findings say
         return []
     # One rollout may have filled a literal several times.
-    by_place = {prompt.place or prompt.name: prompt for prompt in reversed(prompts)}
-    prompts = tuple(prompt for prompt in prompts if prompt in by_place.values())
-    return [f"{prompt.name} ({prompt.place or 'assembled at run time'})" for prompt in prompts]
+    names: dict[str, str] = {}
+    for prompt in prompts:
+        shown = f"{prompt.name} ({prompt.place or 'assembled at run time'})"
+        names.setdefault(prompt.place or prompt.name, shown)
+    return list(names.values())
 
 
 def _denied(act: Act, root: Path) -> DeniedAct:

@@ -134,15 +134,14 @@ class FewShot:
             for e in source.evaluations.values()
             if e.task.id in steps
         )
-        expected = await self._labelled(lab, source, steps) if answering else []
+        expected, fragments = await self._labelled(lab, source, steps) if answering else ([], False)
         room = min(self._tokens, _room_in(lab, target))
         sets = self._choose_sets(lab, source, train, expected, steps, room)
         if not sets:
-            labels = [e for e in source.evaluations.values() if e.task.expected is not None]
             why = "that takes an answer of the agent that scores well, or an expected answer"
             if not answering:
                 why = "too few answers score well, and other calls give the expected answers"
-            elif any([await self._is_fragment(lab, e) for e in labels]):
+            elif fragments:
                 why = "too few answers score well, and the expected ones are only parts of answers"
             race.ended = SearchEnd(
                 "idle",
@@ -187,23 +186,29 @@ class FewShot:
 
     async def _labelled(
         self, lab: Lab, source: RaceEntry, steps: Mapping[str, Demonstration]
-    ) -> list[Demonstration]:
-        """Failed tasks with their expected answers, if the objective gives those full marks.
+    ) -> tuple[list[Demonstration], bool]:
+        """Failed tasks with their expected answers, if the objective gives those full marks; and
+        whether some were left out, as they are only parts of answers.
 
         What was asked is that of the step which answers the task, if rollouts have several.
         """
         failed = [
             e for e in source.evaluations.values() if e.task.expected is not None and e.worth < GOOD
         ]
-        return [
-            msgspec.structs.replace(labelled(e.task), input=steps[e.task.id].input)
-            if steps
-            else labelled(e.task)
+        good = [
+            e
             for e in failed
             if not steps or e.task.id in steps
             if await self._is_good(lab, e.task, e.task.expected)
-            and not await self._is_fragment(lab, e)
         ]
+        whole = [e for e in good if not await self._is_fragment(lab, e)]
+        demonstrations = [
+            msgspec.structs.replace(labelled(e.task), input=steps[e.task.id].input)
+            if steps
+            else labelled(e.task)
+            for e in whole
+        ]
+        return demonstrations, len(whole) < len(good)
 
     async def _is_fragment(self, lab: Lab, evaluation: Evaluation) -> bool:
         """Whether an expected answer is only what a much longer answer must contain: the agent's

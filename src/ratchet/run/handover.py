@@ -16,6 +16,9 @@ from ratchet.worker.placeholders import field_names, filled, filled_text, has_pl
 LAST_LINE = "last_line"
 FILE = "file:"
 
+FORM_TYPE = "application/x-www-form-urlencoded"
+"""Content type of a form's fields, in HTML's standard."""
+
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of an agent that is a command or a service; texts may have placeholders."""
@@ -99,9 +102,10 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: It has not, or is a whole body where a field of one is wanted.
         """
-        if place := _place_of_input(self.body, task_input):
+        if place := _place_of_input(self.form or self.body, task_input):
+            key = "[agent.form]" if self.form else "[agent] body"
             raise InputError(
-                "The input is a whole body, but [agent] body in ratchet.toml has only {input} at"
+                f"The input is a whole body, but {key} in ratchet.toml has only {{input}} at"
                 f" {place}: give the value of {place} alone."
             )
         try:
@@ -138,11 +142,6 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
                 f'output should be "{LAST_LINE}" or "{FILE}PATH", with a path below ratchet.toml. '
                 "Without it, the answer is everything that the command prints."
             )
-
-    @property
-    def content_type(self) -> str:
-        """Of the body of a request."""
-        return "application/x-www-form-urlencoded" if self.form else "application/json"
 
     @property
     def file(self) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from ratchet.observe.ids import traceparent
 from ratchet.run.command import root_span, task_json
-from ratchet.run.handover import Handover
+from ratchet.run.handover import FORM_TYPE, Handover
 from ratchet.run.program_results import events_of, result_at, result_of, result_of_events
 from ratchet.types import AgentError, AttemptStatus, Claim, InputError, Outcome, Resource
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
@@ -69,7 +69,8 @@ class ServiceClient:
 
         assert self._session is not None
         headers = task_headers(self._server, claim)
-        headers["content-type"] = self._handover.content_type
+        is_form = bool(self._handover.form)
+        headers["content-type"] = FORM_TYPE if is_form else "application/json"
         try:
             sent = self._handover.request(claim.rollout.input)
             if sent is None and not self._handover.query:
@@ -222,7 +223,6 @@ def task_headers(server: str, claim: Claim) -> dict[str, str]:
     attempt = claim.token or attempt_name(claim)
     urls = gateway_urls(server, attempt)
     return {
-        "content-type": "application/json",
         "traceparent": traceparent(claim.rollout.id, claim.fence),
         ROLLOUT_HEADER: attempt,
         OPENAI_HEADER: urls["openai"],

@@ -64,7 +64,8 @@ class Traced(FakeRunner):
             end_ns=2,
             attributes={
                 "gen_ai.operation.name": "chat",
-                "gen_ai.request.model": "small-model",
+                "gen_ai.request.model": "asked-for",
+                "gen_ai.response.model": "small-model",
                 "gen_ai.request.max_tokens": 40,
                 "gen_ai.response.finish_reasons": ["length"],
                 "gen_ai.input.messages": said,

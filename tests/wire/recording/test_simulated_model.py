@@ -292,3 +292,16 @@ def test_a_launcher_on_the_path_starts_the_helpers_beside_it(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     recording = recorded(root, "launch", "main.py", simulated=True, python="")
     assert recording.stdout.strip() == "It ran."
+
+
+def test_a_program_outside_of_the_path_and_the_project_runs_with_the_simulated_model(
+    tmp_path: Path,
+) -> None:
+    helper = tmp_path / "elsewhere" / "helper"
+    helper.parent.mkdir()
+    helper.write_text("#!/bin/sh\necho helped\n")
+    helper.chmod(0o755)
+    main = f"import subprocess\nsubprocess.run([{str(helper)!r}], check=True)\n{KEYED}"
+    said = recorded(project(tmp_path, main=main), "main.py", simulated=True, OPENAI_API_KEY="k")
+    assert "helped" in said.stdout, said.stderr_tail
+    assert str(helper) in [program.path for program in said.programs]

@@ -118,14 +118,16 @@ def sent_sources(
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
     if not texts:
         return SentTexts({}, None)
+    given = {plain(value) for value in inputs}
     sources: list[SentSource] = []
     for path in paths:
         if path in written_paths or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
-        if text is None or is_generated(text) or any(plain(text) in whole for whole in embedded):
+        content = plain(text) if text and embedded else ""
+        if not text or is_generated(text) or (content and any(content in all for all in embedded)):
             continue
-        sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
+        sources += _sources(read_file(text, path), texts, given)
     for files in used:
         sources = _without_copies(sources, files)
     wholes = ["\n".join(source.forms[0]) for source in sources]
@@ -140,7 +142,6 @@ def sent_sources(
     owners = {text: made.owners for text, made in made_of.items()}
     asked = {sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"}
     data = {value for text in asked for value in made_of[text].values}
-    given = {plain(value) for value in inputs}
     data.update(source for sent_texts in calls for source in _inputs(sent_texts, owners, given))
     shown = _shown(calls)
     data.update(source for text in shown for source in owners[text] if not source.slots)
@@ -160,7 +161,7 @@ def sent_sources(
 
 
 def _sources(
-    file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
+    file: LiteralFile, texts: Sequence[str], inputs: Collection[str]
 ) -> Iterable[SentSource]:
     """The literals of a file that occur in a sent text; of nested literals, the outermost."""
     spans: list[tuple[int, int]] = []

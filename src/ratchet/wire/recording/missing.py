@@ -336,6 +336,8 @@ def _absent(
     python: str, path: Sequence[str], names: Sequence[str], root: Path, environ: Mapping[str, str]
 ) -> list[str]:
     """Modules that an interpreter lacks, found by asking it."""
+    if not names:
+        return []
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
     try:
         answer = subprocess.run(

@@ -38,7 +38,6 @@ class ServiceRun(msgspec.Struct, frozen=True, kw_only=True):
     serve: tuple[str, ...] = ()
     """The command that starts it; empty if its owner starts it."""
     method: str = "POST"
-    headers: Mapping[str, str] = {}
     variables: Mapping[str, str] = {}
 
     @property

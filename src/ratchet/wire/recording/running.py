@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ratchet._http import httpx2
+from ratchet.run.handover import FORM_TYPE
 from ratchet.sandbox.acts import Watch
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
@@ -123,7 +124,7 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
                 run.method,
                 url,
                 content=(urlencode(run.form) or run.data).encode(),
-                headers=_headers(run),
+                headers={"content-type": _content_type(run)},
             ) as answer,
         ):
             status = answer.status_code
@@ -147,16 +148,14 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
     )
 
 
-def _headers(run: ServiceRun) -> dict[str, str]:
-    if any(name.lower() == "content-type" for name in run.headers):
-        return dict(run.headers)
+def _content_type(run: ServiceRun) -> str:
     if run.form:
-        return {"content-type": "application/x-www-form-urlencoded", **run.headers}
+        return FORM_TYPE
     try:
         json.loads(run.data)
     except ValueError:
-        return {"content-type": "text/plain; charset=utf-8", **run.headers}
-    return {"content-type": "application/json", **run.headers}
+        return "text/plain; charset=utf-8"
+    return "application/json"
 
 
 def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
