@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -131,6 +132,19 @@ def test_any_number_of_tasks_has_a_sensible_end(tmp_path: Path, count: int) -> N
     assert (cannot in done.stdout) == (count < 14)
     ended = project.json("improve")
     assert ended["verdict"] in (("promote",) if count == 80 else ("not_proved", "no_gain"))
+
+
+def test_rollouts_that_fail_are_counted_in_each_stage_with_their_error(tmp_path: Path) -> None:
+    project = Spelling(tmp_path / "spelling").with_tasks(40)
+    refusing = '    if "e" in word:\n        raise RuntimeError("5 requests a minute")\n'
+    project.write("agent.py", AGENT.replace("    close =", f"{refusing}    close ="))
+    project.commit()
+    done = project.ratchet("improve")
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"(\d+) of (\d+) rollouts failed: (.*)", done.stdout)
+    assert found, done.stdout
+    assert all(0 < int(failed) < int(of) for failed, of, _ in found)
+    assert all("5 requests a minute" in error for *_, error in found)
 
 
 def test_added_tasks_continue_the_comparison_until_it_is_proved(tmp_path: Path) -> None:

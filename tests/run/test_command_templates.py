@@ -127,15 +127,25 @@ def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
         handover.check({"question": 1, "a": []})
 
 
-def test_a_whole_body_in_the_place_of_a_field_is_refused() -> None:
-    handover = Handover(body={"message": "{input}", "session": "a"})
-    with pytest.raises(InputError, match=r"give the value of message alone\."):
-        handover.check({"message": "Where is my pan?"})
-    handover.check({"text": "Where is my pan?"})
-    nested = Handover(body={"params": {"content": [{"text": "{input}"}]}, "session": "a"})
-    with pytest.raises(InputError, match=r"give the value of params\.content\.0\.text alone"):
-        nested.check({"params": {"content": [{"text": "Where is my pan?"}]}})
-    nested.check({"params": "all"})
+@pytest.mark.parametrize(
+    ("body", "task_input", "sent"),
+    [
+        ({"m": "{input}", "n": 1}, "Where?", {"m": "Where?", "n": 1}),
+        ({"m": "{input}", "n": 1}, {"m": "Where? {input}"}, {"m": "Where? {input}", "n": 1}),
+        ({"m": "Q: {input}", "n": 1}, {"m": "Q: Where?", "n": 2}, {"m": "Q: Where?", "n": 2}),
+        ({"a": {"m": ["{input}"]}}, {"a": {"m": ["Where?"]}}, {"a": {"m": ["Where?"]}}),
+        ({"m": "{input}", "n": 1}, {"x": "Where?"}, {"m": {"x": "Where?"}, "n": 1}),
+        ({"m": "{input}", "n": 1}, {"n": 2}, {"m": {"n": 2}, "n": 1}),
+        ({"m": "{input}"}, {"m": {"text": "Where?"}}, {"m": {"m": {"text": "Where?"}}}),
+        ({"m": "{input.m}!", "n": 1}, {"m": "Where?"}, {"m": "Where?!", "n": 1}),
+    ],
+)  # fmt: skip
+def test_an_input_with_the_fields_of_the_body_is_the_body(
+    body: object, task_input: object, sent: object
+) -> None:
+    handover = Handover(body=body)
+    handover.check(task_input)
+    assert json.loads(handover.request(task_input) or b"") == sent
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from ratchet.source.files import own_files
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.types import InputError, PromptTemplate, Span
-from ratchet.types.wording import counted
 from ratchet.wire.deriving.prompts import sent_sources
 from ratchet.wire.deriving.text_owners import SentSource
 from ratchet.wire.recording.recording import ModelText
@@ -115,9 +114,7 @@ def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
     search = find_literal(root, template)
     if not search.places:
         return None
-    others = len(search.places) - 1
-    more = f" and {counted(others, 'other place')}" if others else ""
-    return SourcePrompt(search.template or template, f"{search.places[0]}{more}")
+    return SourcePrompt(search.template or template, " and ".join(map(str, search.places)))
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:

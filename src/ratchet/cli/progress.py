@@ -7,6 +7,7 @@ and a small tree of the best candidates.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -27,9 +28,10 @@ from rich.text import Text
 from ratchet._waiting import LongWait
 from ratchet.autopilot import Watcher
 from ratchet.cli.candidate_tree import CandidateTree, score_text
-from ratchet.cli.console import number, short
+from ratchet.cli.console import number, one_line, short
 from ratchet.cli.errors import TELLER
 from ratchet.learn import Finding, Proposal
+from ratchet.learn.work import FAILED_STATUSES
 from ratchet.prove import Comparison
 from ratchet.types import Cost, Decision, Release, Rollout, Run, Stage
 from ratchet.types.wording import counted
@@ -43,6 +45,9 @@ TITLES: dict[Stage, str] = {
 
 MAX_CANDIDATES_SHOWN = 6
 """Candidates shown in the live tree, which should not fill the screen."""
+
+MAX_ERROR = 300
+"""Maximum length of an error, in characters."""
 
 PLAIN_EVERY_S = 10.0 if TELLER is None else 1.0
 """Interval of progress lines, in seconds, when the output is not a terminal; a program may show
@@ -77,6 +82,8 @@ class TerminalWatcher(Watcher):
         )
         self._bar: TaskID | None = None
         self._seen: set[str] = set()
+        self._ended: dict[str, str | None] = {}
+        """The stage's rollouts by id, each with its error if it failed."""
         self._expected = 0
         self._note = ""
         self._last_line = time.monotonic()
@@ -135,6 +142,7 @@ class TerminalWatcher(Watcher):
 
     def rollout(self, rollout: Rollout) -> None:
         """Advance the bar."""
+        self._ended[rollout.id] = rollout.error if rollout.status in FAILED_STATUSES else None
         self._seen.add(rollout.id)
         if self._bar is not None:
             self._progress.update(self._bar, completed=len(self._seen), note=self._note)
@@ -148,6 +156,7 @@ class TerminalWatcher(Watcher):
         self._console.print(
             f"  mean score [bold]{number(value)}[/] over {counted(tasks, 'val task')}"
         )
+        self._say_failures()
 
     def proposal(self, proposal: Proposal) -> None:
         """Update the best candidate and the tree."""
@@ -159,8 +168,19 @@ class TerminalWatcher(Watcher):
             spent += f", {proposal.cost}"
         self._note = f"candidate {proposal.number + 1}, best {number(proposal.best)}{spent}"
 
+    def _say_failures(self) -> None:
+        """Print how many of the stage's rollouts failed, and the error of most of them."""
+        errors = Counter(error for error in self._ended.values() if error is not None)
+        if errors:
+            often = ", most often" if len(errors) > 1 else ""
+            error = one_line(errors.most_common(1)[0][0] or "without a message", MAX_ERROR)
+            rollouts = counted(len(self._ended), "rollout")
+            self.message(f"{errors.total()} of {rollouts} failed{often}: {error}")
+        self._ended.clear()
+
     def found(self, finding: Finding) -> None:
         """Print the result of learning."""
+        self._say_failures()
         self._console.print(f"  {finding.sentence}", markup=False)
         if finding.best_val > finding.baseline_val:
             self._console.print(
@@ -197,6 +217,7 @@ class TerminalWatcher(Watcher):
 
     def decided(self, decision: Decision, evidence: str) -> None:
         """Print the decision."""
+        self._say_failures()
         style = "green" if decision.verdict == "promote" else "yellow"
         self._console.print(f"  {decision.sentence}", style=style, markup=False)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ratchet.types import ConfigError, InputError
-from ratchet.worker.placeholders import field_names, filled, filled_text, has_placeholders
+from ratchet.worker.placeholders import as_text, field_names, filled, filled_text, has_placeholders
 
 LAST_LINE = "last_line"
 FILE = "file:"
@@ -87,27 +87,30 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     def request(self, task_input: Any) -> bytes | None:
         """The body of a request for a task's input; None for the task as JSON.
 
+        An input with the fields of the body, down to the one that is {input}, is that body; fields
+        that it leaves out keep their values.
+
         Raises:
             InputError: The input lacks a field.
         """
         if self.form:
-            return urlencode(_filled_fields(self.form, task_input, "form")).encode()
+            form = _filled_fields(self.form, task_input, "form")
+            if isinstance(task_input, dict) and _reads_as(self.form, task_input):
+                form |= {name: as_text(value) for name, value in task_input.items()}
+            return urlencode(form).encode()
         if self.body is None:
             return None
-        return msgspec.json.encode(filled(self.body, task_input, "[agent] body"))
+        body = filled(self.body, task_input, "[agent] body")
+        return msgspec.json.encode(
+            _overlaid(body, task_input) if _reads_as(self.body, task_input) else body
+        )
 
     def check(self, task_input: Any) -> None:
         """Check that a task's input has the fields that the settings name.
 
         Raises:
-            InputError: It has not, or is a whole body where a field of one is wanted.
+            InputError: It has not.
         """
-        if place := _place_of_input(self.form or self.body, task_input):
-            key = "[agent.form]" if self.form else "[agent] body"
-            raise InputError(
-                f"The input is a whole body, but {key} in ratchet.toml has only {{input}} at"
-                f" {place}: give the value of {place} alone."
-            )
         try:
             self.command(task_input)
             self.request(task_input)
@@ -156,23 +159,21 @@ def _filled_fields(fields: dict[str, str], task_input: Any, key: str) -> dict[st
     }
 
 
-def _place_of_input(body: Any, task_input: Any) -> str:
-    """Where a body has nothing but {input} and a task's input, read as that body, has something.
-
-    Empty if it does not read as one.
-    """
-    pairs: list[tuple[str, Any, Any]] = []
+def _reads_as(body: Any, task_input: Any) -> bool:
+    """Whether a task's input is a body of this form: it has a value where the body has {input}."""
     if isinstance(body, dict) and isinstance(task_input, dict):
-        if task_input.keys() <= body.keys():
-            pairs = [(name, body[name], value) for name, value in task_input.items()]
-    elif isinstance(body, list) and isinstance(task_input, list):
-        pairs = [(str(n), *pair) for n, pair in enumerate(zip(body, task_input, strict=False))]
-    for name, template, value in pairs:
-        if template == "{input}":
-            return name
-        if place := _place_of_input(template, value):
-            return f"{name}.{place}"
-    return ""
+        pairs = [(body.get(name), value) for name, value in task_input.items()]
+        return task_input.keys() <= body.keys() and any(_reads_as(*pair) for pair in pairs)
+    if isinstance(body, list) and isinstance(task_input, list):
+        return any(map(_reads_as, body, task_input))
+    return isinstance(body, str) and "{input}" in body and isinstance(task_input, str)
+
+
+def _overlaid(body: Any, given: Any) -> Any:
+    """A body with the fields that are given in place of its own."""
+    if not isinstance(body, dict) or not isinstance(given, dict):
+        return given
+    return body | {name: _overlaid(body.get(name), value) for name, value in given.items()}
 
 
 def _is_below(file: str) -> bool:
