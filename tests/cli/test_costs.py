@@ -36,7 +36,8 @@ def test_a_run_of_unknown_cost_is_null_for_machines_and_said_to_people() -> None
     unpriced = Cost(unpriced={"own": 61})
     costs_without_price = RunCosts(rollouts=2, coach_calls=61, of_coach=unpriced, cost=unpriced)
     assert costs_text(costs_without_price) == (
-        "2 rollouts of the agent; 61 coach calls (cost unknown: no price is set)"
+        "2 rollouts of the agent; 61 coach calls; cost unknown: the price of 'own' is unknown; "
+        "set it under [prices] in ratchet.toml"
     )
     told = costs.for_machines()
     assert (told["dollars"], told["known_dollars"], told["unpriced"]) == (None, 0.5, {"own": 3})

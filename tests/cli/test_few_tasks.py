@@ -147,6 +147,17 @@ def test_rollouts_that_fail_are_counted_in_each_stage_with_their_error(tmp_path:
     assert all("5 requests a minute" in error for *_, error in found)
 
 
+@pytest.mark.parametrize(("answer", "is_said"), [('"Welcome!"', True), ("word", False)])
+def test_eval_says_if_all_tasks_get_the_same_answer(
+    tmp_path: Path, answer: str, is_said: bool
+) -> None:
+    project = Spelling(tmp_path / "spelling").with_tasks(8)
+    project.write("agent.py", f"{AGENT.partition('    close =')[0]}    return {answer}\n")
+    done = project.ratchet("eval", "--split", "all")
+    assert done.returncode == 0, done.stderr
+    assert ("are the same: Welcome!" in done.stdout) == is_said
+
+
 def test_added_tasks_continue_the_comparison_until_it_is_proved(tmp_path: Path) -> None:
     project = Spelling(tmp_path / "spelling").with_tasks(20)
     first = project.json("improve")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from ratchet.autopilot import Project, open_runner
@@ -25,6 +26,7 @@ from ratchet.cli.console import (
     Json,
     SkipBad,
     number,
+    one_line,
     out,
     print_json,
     project_in,
@@ -40,6 +42,9 @@ from ratchet.run import FileLock
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, ConfigError
 from ratchet.types.wording import counted
+
+MIN_TASKS = 5
+"""Minimum number of tasks whose answers are worth a remark if all of them are the same."""
 
 ROLLOUTS_READ = 50
 """Maximum number of rollouts whose spans are in memory at the same time."""
@@ -214,8 +219,21 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
         "first_failure": f"{first.task_id}: {failure_of(first, store)}" if first else "",
         "without_model": len(failed_calls),
         "first_failed_call": failed_calls[0] if failed_calls else "",
+        "only_answer": _only_answer(batch),
         "evaluators": means_of(batch),
     }
+
+
+def _only_answer(batch: Batch) -> str:
+    """The answer that several tasks with different expected answers, or with none, all got."""
+    ended = [(task, rollout) for task, rollout, _ in batch.rows if rollout.status == "succeeded"]
+    answers = {msgspec.json.encode(rollout.output) for _, rollout in ended}
+    expected = {
+        msgspec.json.encode(task.expected) for task, _ in ended if task.expected is not None
+    }
+    if len({task.id for task, _ in ended}) < MIN_TASKS or len(answers) > 1 or len(expected) == 1:
+        return ""
+    return one_line(ended[0][1].output)
 
 
 def _broken(name: str, batch: Batch) -> str:
@@ -271,6 +289,12 @@ def _print_failures(rows: Sequence[dict[str, Any]], split: str) -> None:
                 f"All model calls failed in {row['without_model']} of {row['rollouts']} rollouts of"
                 f" {short(row['candidate'])}, but the agent answered without them; the first "
                 f"error: {row['first_failed_call']}",
+                style="yellow",
+                markup=False,
+            )
+        if row["only_answer"]:
+            out.print(
+                f"All answers of {short(row['candidate'])} are the same: {row['only_answer']}",
                 style="yellow",
                 markup=False,
             )

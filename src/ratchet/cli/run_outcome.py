@@ -6,6 +6,7 @@ from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
 from ratchet.cli.console import display_path, number, one_line, out, short, table
+from ratchet.llm import why_unknown
 from ratchet.ship.headline import saved
 from ratchet.types import Cost, Decision, GuardrailResult
 from ratchet.types.interval_text import interval_ends
@@ -21,16 +22,13 @@ def costs_text(costs: RunCosts) -> str:
     ]
     if costs.cost.known_usd:
         parts.append(f"total cost {costs.cost}")
-    elif costs.cost.unpriced and not any(UNPRICED in part for part in parts):
-        parts.append(UNPRICED)
+    elif costs.cost.unpriced:
+        parts.append(f"cost unknown: {'; '.join(map(why_unknown, costs.cost.unpriced))}")
     return "; ".join(parts)
 
 
-UNPRICED = "cost unknown: no price is set"
-
-
 def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
-    dollars = f" for {cost}" if cost.known_usd else f" ({UNPRICED})" if cost.unpriced else ""
+    dollars = f" for {cost}" if cost.known_usd else ""
     return [f"{counted(calls, f'{whose} call')}{dollars}"] if calls else []
 
 
