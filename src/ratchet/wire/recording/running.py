@@ -14,6 +14,7 @@ import msgspec
 from ratchet._http import httpx2
 from ratchet.run.handover import FORM_TYPE
 from ratchet.sandbox.acts import Watch
+from ratchet.types import InputError
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.environment import RunEnvironment
@@ -77,16 +78,20 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
 
 def run_service(run: ServiceRun, stage: Stage) -> Ended:
-    """Let a service answer one request; Ratchet or its owner starts it."""
+    """Let a service answer one request; Ratchet or its owner starts it.
+
+    Raises:
+        InputError: Something else listens where the service should start.
+    """
     if not run.serve:
         problem = _wait_for_owner(run, stage)
         return Ended(problem=problem) if problem else _asked(run, run.url, stage.timeout_s)
     if isinstance(stage.watch, Watch) and answers(run.url):
-        problem = (
-            f"Something is already listening at {run.url}. End it so that the recorded service "
-            "can start there, or leave out --serve and start the service yourself."
+        raise InputError(
+            f"Something is already listening at {run.url}.",
+            hint="End it so that the recorded service can start there, or leave out --serve and "
+            "start the service yourself.",
         )
-        return Ended(problem=problem)
     started = time.monotonic()
     process = stage.start(run.serve, None)
     answered, problem = Ended(), ""
