@@ -103,6 +103,16 @@ def test_calls_with_one_prompt_are_counted() -> None:
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize(("said_in", "is_prompt"), [(1, False), (3, True)])
+def test_an_answer_that_is_sent_again_as_a_system_message_is_no_prompt(
+    said_in: int, is_prompt: bool
+) -> None:
+    answer = [{"role": "assistant", "parts": [{"type": "text", "content": "At nine.\n"}]}]
+    said = call(said_in, "Hello.", **{"gen_ai.output.messages": json.dumps(answer)})
+    texts = {use.text for use in uses(call(2, "At nine."), said)}
+    assert texts == {"Hello.", *["At nine."] * is_prompt}
+
+
 def test_a_prompt_that_the_run_of_an_agent_repeats_is_counted_once() -> None:
     repeated = json.dumps([{"type": "text", "content": "Hello."}])
     run = agent(1, "kind", **{"gen_ai.system_instructions": repeated})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.observe.dialects import names
-from ratchet.observe.system_prompts import entries, system_prompts
+from ratchet.observe.system_prompts import entries, system_prompts, texts_of
 from ratchet.types import PromptUse, Span
 from ratchet.types.trace import SUMS
 
@@ -43,6 +43,10 @@ class RecordedCalls:
         self._calls: list[_Call] = []
         self._runs: list[_Call] = []
         """Runs of agents; some instrumentations repeat the prompt of their calls there."""
+        self._said: dict[int, int] = {}
+        """When each text was first said by a model, by its hash."""
+        self._sent: dict[int, int] = {}
+        """When each text was first sent as a system prompt, by its hash."""
         for span in spans:
             self.add(span)
 
@@ -54,6 +58,11 @@ class RecordedCalls:
         around = (agent or span.name) if operation in _AGENTS else ""
         self._steps[span.trace_id, span.span_id] = _Step(span.parent_id, around)
         prompts = tuple(system_prompts(span.attributes))
+        for text in prompts:
+            _keep_first(self._sent, text, span.start_ns)
+        for message in entries(span.attributes.get(names.OUTPUT_MESSAGES)):
+            for text in texts_of(message):
+                _keep_first(self._said, text, span.end_ns)
         if prompts:
             tools = frozenset(_tool_names(span.attributes.get(names.TOOL_DEFINITIONS)))
             call = _Call(span.trace_id, span.span_id, agent, prompts, tools)
@@ -72,8 +81,17 @@ class RecordedCalls:
         counts: Counter[PromptUse] = Counter()
         for call in self._told():
             speaker = call.agent or self._around(call)
-            counts.update(PromptUse(text, speaker, call.tools) for text in call.prompts)
+            counts.update(
+                PromptUse(text, speaker, call.tools)
+                for text in call.prompts
+                if not self._is_history(text)
+            )
         return [msgspec.structs.replace(use, count=count) for use, count in counts.items()]
+
+    def _is_history(self, text: str) -> bool:
+        """Whether a model said it before it was first sent as a system prompt."""
+        key = hash(text.strip())
+        return key in self._said and self._said[key] <= self._sent[key]
 
     def _told(self) -> Iterator[_Call]:
         """The calls, and the runs of agents none of whose calls shows its prompt."""
@@ -96,6 +114,11 @@ class RecordedCalls:
                 return step.agent
             span_id = step.parent_id
         return ""
+
+
+def _keep_first(times: dict[int, int], text: str, ns: int) -> None:
+    key = hash(text.strip())
+    times[key] = min(ns, times.get(key, ns))
 
 
 def _tool_names(definitions: Any) -> Iterator[str]:

@@ -37,7 +37,7 @@ def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
     """
     for message in entries(attributes.get("gen_ai.input.messages")):
         if message.get("role") == "user":
-            return list(_texts(message.get("parts")))
+            return list(texts_of(message))
     return []
 
 
@@ -47,13 +47,14 @@ def sent_texts(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
     Args:
         attributes: As for `system_prompts`.
     """
-    texts = [("system", text) for text in _texts(attributes.get("gen_ai.system_instructions"))]
+    instructions = {"parts": attributes.get("gen_ai.system_instructions")}
+    texts = [("system", text) for text in texts_of(instructions)]
     # In a text completion the prompt itself is the instructions.
     is_completion = attributes.get("gen_ai.operation.name") == "text_completion"
     for message in entries(attributes.get("gen_ai.input.messages")):
         role = message.get("role")
         role = "system" if is_completion or role in _LEADING else str(role)
-        texts += [(role, text) for text in _texts(message.get("parts"))]
+        texts += [(role, text) for text in texts_of(message)]
     return texts
 
 
@@ -62,8 +63,9 @@ def was_cut(text: str) -> bool:
     return _CUT.search(text) is not None
 
 
-def _texts(parts: Any) -> Iterator[str]:
-    for part in entries(parts):
+def texts_of(message: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a message."""
+    for part in entries(message.get("parts")):
         content = part.get("content")
         if part.get("type") == "text" and isinstance(content, str):
             yield content
