@@ -222,9 +222,8 @@ def found_in(
     prompts = [_placed(project, prompt, in_source) for prompt in prompts]
     for prompt, count in in_source.counts.items():
         name = f"{project.agent_name}.user"  # which may be inside of a text
-        written = as_written(root, prompt.template) or prompt
-        place = _shown(project, prompt.place)
-        prompts.append(FoundPrompt(name, written.template, count, place))
+        template, _ = as_written(root, prompt.template)
+        prompts.append(FoundPrompt(name, template, count, _shown(project, prompt.place)))
     if declared and not prompts:
         return ()
     if not prompts:
@@ -280,9 +279,9 @@ def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -
         recorded.prompts.items(), recorded.discovery.proposals, strict=True
     ):
         timeless = free_times(template, min(times), max(times))
-        written = as_written(repository_of(project.root), timeless)
-        template, place = written or (timeless, "")
-        prompts.append(FoundPrompt(name, template, proposal.count, _shown(project, place)))
+        template, places = as_written(repository_of(project.root), timeless)
+        place = " and ".join(_shown(project, place) for place in places)
+        prompts.append(FoundPrompt(name, template, proposal.count, place))
     return prompts
 
 

@@ -104,17 +104,15 @@ def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourceProm
             return
 
 
-def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
-    """A prompt with its place in the source, and with the slots of its literal if there is one.
+def as_written(root: Path, template: PromptTemplate) -> tuple[PromptTemplate, tuple[str, ...]]:
+    """A prompt with the slots of its literal if exactly one matches, and the places of all.
 
-    None if no literal matches, and for a folder without git: nothing could be patched there.
+    In a folder without git nothing could be patched, so there are no places.
     """
     if not (root / ".git").exists():
-        return None
+        return template, ()
     search = find_literal(root, template)
-    if not search.places:
-        return None
-    return SourcePrompt(search.template or template, " and ".join(map(str, search.places)))
+    return search.template or template, tuple(map(str, search.places))
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
