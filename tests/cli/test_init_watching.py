@@ -778,6 +778,56 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
     assert "Is 1 + 1 & more = a cup?" in upstream.seen[-1].body.decode()
 
 
+def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    service = """
+        import json
+        import sys
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+        from pathlib import Path
+        from support.agent import ask
+
+        KEY = Path(".env").read_text().partition("SERVICE_KEY=")[2].strip()
+
+        class Desk(BaseHTTPRequestHandler):
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                is_known = self.headers["Authorization"] == f"Bearer {KEY}"
+                said = ask("You answer for the shop.", asked["q"]) if is_known else "no key"
+                self.send_response(200 if is_known else 401)
+                self.end_headers()
+                self.wfile.write(said.encode())
+
+        HTTPServer(("127.0.0.1", int(sys.argv[1])), Desk).serve_forever()
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "serve.py": service, ".gitignore": ".env\n"})
+    key = "k3y-0f-the-d3sk"
+    (shop.root / ".env").write_text(f"SERVICE_KEY={key}\n")
+    port = free_port()
+    serve = f"{shlex.quote(sys.executable)} serve.py {port}"
+    words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/", "--data", '{"q": "Where?"}')
+    refused = shop.ratchet("init", "--yes", *words)
+    assert "answered with status 401" in refused.stderr
+    assert "--header 'Authorization: Bearer $SERVICE_KEY'" in " ".join(refused.stderr.split())
+    other = shop.ratchet("init", "--yes", *words, "--header", "Authorization: Bearer other-key")
+    assert other.returncode == 2
+    assert "may be a secret" in other.stderr
+    assert "other-key" not in other.stderr
+    said = shop.init(*words, "--header", f"Authorization: Bearer {key}")
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.settings["agent"]["headers"] == {"Authorization": "Bearer $SERVICE_KEY"}
+    done = shop.ratchet("run", "Where is my cup?", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Where is my cup?" in upstream.seen[-1].body.decode()
+    kept = [path for path in shop.root.rglob("*") if path.is_file() and path.name != ".env"]
+    assert [path for path in kept if key.encode() in path.read_bytes()] == []
+    (shop.root / ".env").write_text("")
+    unset = shop.ratchet("run", "Where is my cup?")
+    assert unset.returncode == 2
+    assert "need SERVICE_KEY, which is not set" in " ".join(unset.stderr.split())
+
+
 @pytest.mark.parametrize(
     "answering",
     [

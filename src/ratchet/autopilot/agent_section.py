@@ -83,6 +83,7 @@ class AgentSection(Section):
     body: Annotated[str, Field(min_length=1)] | None = None
     form: Annotated[dict[str, str], Field(min_length=1)] | None = None
     query: dict[str, str] | None = None
+    headers: dict[str, str] | None = None
     method: Literal["GET", "POST", "PUT", "PATCH"] | None = None
     output: Annotated[str, Field(min_length=1)] | None = None
     arguments: dict[str, Any] | None = None
@@ -136,6 +137,7 @@ class AgentSection(Section):
 
     @model_validator(mode="after")
     def _settings_of_its_kind(self) -> AgentSection:
+        from ratchet.run.request_headers import check_header
         from ratchet.worker.placeholders import check_placeholders
 
         try:
@@ -147,6 +149,7 @@ class AgentSection(Section):
                 ("body", handover.body, "url"),
                 ("form", self.form, "url"),
                 ("query", self.query, "url"),
+                ("headers", self.headers, "url"),
                 ("method", self.method, "url"),
                 ("serve", self.serving or None, "url"),
                 ("arguments", self.arguments, "entry"),
@@ -157,6 +160,8 @@ class AgentSection(Section):
                 check_placeholders(setting, key, "port" if key == "serve" else "input")
             if self.form is not None and self.body is not None:
                 raise ConfigError("form and body are two bodies: give one of them.")
+            for name, value in handover.headers.items():
+                check_header(name, value)
             handover.check_input()
             handover.check_output(self.entry is None, is_command=self.command is not None)
         except ConfigError as error:
@@ -209,6 +214,7 @@ class AgentSection(Section):
             body=body,
             form=self.form or {},
             query=self.query or {},
+            headers=self.headers or {},
             method=self.method or "POST",
             output=self.output or "",
         )

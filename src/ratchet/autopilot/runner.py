@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ratchet._waiting import WAITS
 from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
@@ -29,6 +31,7 @@ from ratchet.run import (
 from ratchet.run.choice import DEFAULT_CONCURRENCY
 from ratchet.run.left_outcomes import store_left_outcomes
 from ratchet.run.program import AnyAgent, ProgramAgent, PythonAgent
+from ratchet.run.request_headers import filled_headers
 from ratchet.run.runner import requeue
 from ratchet.source.dotenv import read_dotenv
 from ratchet.store import Store
@@ -221,6 +224,9 @@ def program_executor(
     """
     cores = os.cpu_count() or 1
     handover = section.handover
+    owner = {**read_dotenv(folder), **os.environ}
+    headers = filled_headers(handover.headers, owner)
+    handover = msgspec.structs.replace(handover, headers=headers)
     if section.serve is not None:
         from ratchet.run.served import ServedExecutor
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,14 @@ def init(
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="HTTP method; POST, or GET without --data.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'NAME: VALUE'",
+            help="A header of the request; $NAME in it stands for a variable, such as a key. "
+            "Repeatable.",
+        ),
     ] = None,
     stdin: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text for the command's standard input.")
@@ -137,6 +146,7 @@ def init(
         url=url,
         data=data,
         method=method,
+        headers=_headers(root, header or ()),
         stdin=stdin,
         asks=not (yes or json),
     )
@@ -191,13 +201,14 @@ def _run_of(
     url: str | None,
     data: str | None,
     method: str | None,
+    headers: Mapping[str, str],
     stdin: str | None,
     asks: bool,
 ) -> CommandRun | ServiceRun:
     """What to record, from the options or by asking the person."""
     from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
-    if url or serve or data:
+    if url or serve or data or headers:
         if not url or command:
             raise InputError(
                 "For a service, give --url, and give its command with --serve instead of after --.",
@@ -213,7 +224,13 @@ def _run_of(
                 hint="Give an HTTP endpoint of the service, or wire the function or command "
                 "behind it: ratchet init -- COMMAND",
             )
-        run = ServiceRun(url=url, data=data or "", serve=words, method=(method or usual).upper())
+        run = ServiceRun(
+            url=url,
+            data=data or "",
+            serve=words,
+            method=(method or usual).upper(),
+            headers=headers,
+        )
         if run.form and len(run.form) != run.data.count("&") + 1:
             raise InputError(
                 "--data is a form that names a field twice; each field can be given once.",
@@ -231,6 +248,14 @@ def _run_of(
             "for a service, ratchet init --serve COMMAND --url URL --data BODY.",
         )
     return CommandRun(argv=words, stdin=None if stdin is None else _whole_line(stdin))
+
+
+def _headers(root: Path, texts: Sequence[str]) -> dict[str, str]:
+    from ratchet.run.request_headers import header_of
+    from ratchet.source.dotenv import read_dotenv
+
+    owner = {**read_dotenv(root), **os.environ}
+    return dict(header_of(text, owner) for text in texts)
 
 
 def _asked(root: Path) -> tuple[str, ...]:

@@ -94,6 +94,11 @@ def _too_old(recording: Recording) -> str:
 
 def _after_failure(recording: Recording) -> str:
     """Advice after a run that failed."""
+    if recording.response_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return (
+            "If the service wants a key, put it into .env or the environment, and name it: --header"
+            " 'Authorization: Bearer $SERVICE_KEY'"
+        )
     if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED:
         return "The service wants another method: give --method POST, or a body with --data."
     if recording.simulated and recording.calls:

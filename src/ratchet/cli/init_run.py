@@ -591,6 +591,7 @@ def _words_of(run: CommandRun | ServiceRun) -> str:
     words += ["--url", run.url]
     if run.method != ("POST" if run.data else "GET"):
         words += ["--method", run.method]
+    words += [word for pair in run.headers.items() for word in ("--header", ": ".join(pair))]
     return " ".join(map(_quoted, [*words, *(["--data", run.data] if run.data else [])]))
 
 

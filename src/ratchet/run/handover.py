@@ -31,6 +31,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a request to a service, as JSON data; None for the task as JSON."""
     form: dict[str, str] = {}
     """Fields of a form that is sent to a service instead of JSON."""
+    headers: dict[str, str] = {}
+    """Headers of a request; $NAME in a value stands for a variable until it is sent."""
     method: str = "POST"
     """HTTP method of a request."""
     input: str = ""

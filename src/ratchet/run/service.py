@@ -71,6 +71,7 @@ class ServiceClient:
         headers = task_headers(self._server, claim)
         is_form = bool(self._handover.form)
         headers["content-type"] = FORM_TYPE if is_form else "application/json"
+        headers |= self._handover.headers
         try:
             sent = self._handover.request(claim.rollout.input)
             if sent is None and not self._handover.query:

@@ -130,6 +130,8 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
     settings: dict[str, Any] = {"url": url}
     if run.method != "POST":
         settings["method"] = run.method
+    if run.headers:
+        settings["headers"] = dict(run.headers)
     in_query = {value.path: slot for value, slot in slots.items() if value.place == "query"}
     in_body = {value.path: slot for value, slot in slots.items() if value.place == "body"}
     if query:

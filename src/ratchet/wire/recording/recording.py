@@ -38,6 +38,8 @@ class ServiceRun(msgspec.Struct, frozen=True, kw_only=True):
     serve: tuple[str, ...] = ()
     """The command that starts it; empty if its owner starts it."""
     method: str = "POST"
+    headers: Mapping[str, str] = {}
+    """Headers of the request; $NAME in a value stands for a variable."""
     variables: Mapping[str, str] = {}
 
     @property

@@ -13,6 +13,7 @@ import msgspec
 
 from ratchet._http import httpx2
 from ratchet.run.handover import FORM_TYPE
+from ratchet.run.request_headers import filled_headers
 from ratchet.sandbox.acts import Watch
 from ratchet.types import InputError
 from ratchet.types.wording import counted
@@ -85,7 +86,7 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
     """
     if not run.serve:
         problem = _wait_for_owner(run, stage)
-        return Ended(problem=problem) if problem else _asked(run, run.url, stage.timeout_s)
+        return Ended(problem=problem) if problem else _asked(run, run.url, stage)
     if isinstance(stage.watch, Watch) and answers(run.url):
         raise InputError(
             f"Something is already listening at {run.url}.",
@@ -104,7 +105,7 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
             run.url,
         )
         if process.code is None and (url := process.reachable(run.url)):
-            answered = _asked(run, url, stage.timeout_s)
+            answered = _asked(run, url, stage)
         elif process.code is None:
             problem = f"Nothing answered at {run.url} within {stage.timeout_s:g} s."
         else:
@@ -117,11 +118,12 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
     return ended.with_answer(answered, problem)
 
 
-def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
+def _asked(run: ServiceRun, url: str, stage: Stage) -> Ended:
     """Send the request, and read the answer to its end."""
     started = time.monotonic()
     body = bytearray()
-    problem, status, late = "", 0, False
+    problem, status, late, timeout_s = "", 0, False, stage.timeout_s
+    headers = filled_headers(run.headers, {**stage.around.dotenv, **stage.around.owner})
     try:
         with (
             httpx2.Client(trust_env=False, timeout=timeout_s) as client,
@@ -129,7 +131,7 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
                 run.method,
                 url,
                 content=(urlencode(run.form) or run.data).encode(),
-                headers={"content-type": _content_type(run)},
+                headers={"content-type": _content_type(run), **headers},
             ) as answer,
         ):
             status = answer.status_code
