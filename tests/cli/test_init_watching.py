@@ -778,6 +778,22 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
     assert "Is 1 + 1 & more = a cup?" in upstream.seen[-1].body.decode()
 
 
+def test_an_answer_is_known_by_the_values_of_the_models_json(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    dish = json.dumps({"recipe": {"name_in_english": "omelette"}})
+    upstream.answers({"choices": [{"message": {"role": "assistant", "content": dish}}]})
+    agent = """
+        import json, sys
+        from support.agent import ask
+        dish = json.loads(ask("You recommend a dish.", sys.argv[1]))
+        print("Our cook says:", *dish["recipe"].values())
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "cook.py": agent})
+    said = shop.init("--", sys.executable, "cook.py", "What can I cook with eggs?")
+    assert {finding["name"]: finding["holds"] for finding in said["findings"]}["answer"] is True
+
+
 def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -97,7 +97,9 @@ def program_template(
 def says_answer(output: Any, recording: Recording) -> bool:
     """Whether an output contains most words of one of the model's answers."""
     printed = {*_WORD.findall(as_text(output))}
-    said = [words for call in recording.calls if (words := {*_WORD.findall(call.response)})]
+    answers = [leaves(decoded(call.response), ()) for call in recording.calls]  # of JSON, no keys
+    texts = [" ".join(as_text(leaf.value) for leaf in answer) for answer in answers]
+    said = [words for text in texts if (words := {*_WORD.findall(text)})]
     is_said = not said or any(2 * len(printed & words) >= len(words) for words in said)
     return bool(printed) and is_said
 

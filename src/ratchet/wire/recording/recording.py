@@ -38,8 +38,7 @@ class ServiceRun(msgspec.Struct, frozen=True, kw_only=True):
     serve: tuple[str, ...] = ()
     """The command that starts it; empty if its owner starts it."""
     method: str = "POST"
-    headers: Mapping[str, str] = {}
-    """Headers of the request; $NAME in a value stands for a variable."""
+    headers: Mapping[str, str] = {}  # as under [agent.headers], with $NAME for variables
     variables: Mapping[str, str] = {}
 
     @property
