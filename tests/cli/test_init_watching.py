@@ -570,6 +570,7 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash(
     assert findings["prompts"]
     assert (shop.root / "memory.txt").read_text() == "Nothing so far"
     assert (shop.root / "notes.txt").read_text() == "The owner's own edit"
+    assert "still in git's stash" in " ".join(shop.ratchet("init", "--undo").stdout.split())
     git(shop.root, "stash", "pop")
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 
@@ -824,7 +825,7 @@ def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
     serve = f"{shlex.quote(sys.executable)} serve.py {port}"
     words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/", "--data", '{"q": "Where?"}')
     refused = shop.ratchet("init", "--yes", *words)
-    assert "answered with status 401" in refused.stderr
+    assert "answered with status 401: no key" in refused.stderr
     assert "--header 'Authorization: Bearer $SERVICE_KEY'" in " ".join(refused.stderr.split())
     other = shop.ratchet("init", "--yes", *words, "--header", "Authorization: Bearer other-key")
     assert other.returncode == 2
@@ -1067,6 +1068,43 @@ def test_what_a_tool_returns_anew_each_time_is_no_other_prompt(
     done = shop.init("--simulated", "--", sys.executable, "main.py", "How warm is it?")
     prompts = next(finding for finding in done["findings"] if finding["name"] == "prompts")
     assert (prompts["holds"], "what tools returned is not" in prompts["said"]) == (True, True)
+
+
+def test_a_host_that_a_tool_lacks_in_rollouts_is_not_said_to_be_needless(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    agent = """
+        import json, os, sys, urllib.request
+
+        def post(url, body):
+            request = urllib.request.Request(url, json.dumps(body).encode(),
+                                             {"content-type": "application/json"})
+            with urllib.request.urlopen(request, timeout=5) as response:
+                return json.load(response)
+
+        def search(words):
+            try:
+                return post(os.environ["SEARCH_ADDRESS"], {"q": words})["found"]
+            except OSError as error:
+                return f"Error: {error}"
+
+        found = {"role": "tool", "tool_call_id": "1", "content": search(sys.argv[1])}
+        messages = [{"role": "system", "content": "You answer from what a search finds."},
+                    {"role": "user", "content": sys.argv[1]}, found]
+        body = {"model": "m", "messages": messages}
+        done = post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body)
+        print(done["choices"][0]["message"]["content"])
+    """
+    shop = repository(tmp_path, upstream, {"agent.py": agent})
+    search = StubUpstream(lambda _, wire: wire.send(reply({"found": "A pan."})))
+    shop.environ["SEARCH_ADDRESS"] = f"http://localhost:{search.port}/search"
+    words = ("--", sys.executable, "agent.py", "Where is my pan?")
+    said = " ".join(shop.ratchet("init", "--yes", *words).stdout.split())
+    search.close()
+    assert "The prompts are the same; what tools returned is not." in said
+    assert f"It tried localhost:{search.port}; this was denied." in said
+    assert "do not need it" not in said
+    assert f"undo, and record with --allow localhost:{search.port}" in said
 
 
 def test_an_answer_of_a_cache_in_the_home_folder_is_recorded_without_it(

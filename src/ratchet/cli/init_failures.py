@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 
+from ratchet.cli.console import one_line
 from ratchet.cli.init_left import traces_of, written_outside
 from ratchet.cli.init_verify import NO_CALL
 from ratchet.source.secret_files import is_hidden_in_home
@@ -15,6 +16,9 @@ from ratchet.types import AgentError
 from ratchet.types.wording import counted
 from ratchet.wire.recording.record import LAST_OUTPUT
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
+
+MAX_ANSWER = 300
+"""Maximum length of a service's answer in a message, in characters."""
 
 _PYTHON = re.compile(r'^(?:requires-)?python\s*=\s*"[\^>=~\s]*(\d+)\.(\d+)', re.MULTILINE)
 """The oldest Python that a manifest allows."""
@@ -40,7 +44,8 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
         if isinstance(recording.run, ServiceRun) and not recording.response_status
         else f"The command ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)
-        else f"The service answered with status {recording.response_status}."
+        else f"The service answered with status {recording.response_status}: "
+        f"{one_line(recording.response, MAX_ANSWER) or 'nothing'}"
     )
     notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ratchet.cli.console import one_line, out
-from ratchet.cli.init_verify import SENT, WiringFinding, WiringVerification
+from ratchet.cli.init_verify import SENT, TOOLS_DIFFER, WiringFinding, WiringVerification
 from ratchet.types.wording import counted
 from ratchet.wire.applying import RunTrace
 from ratchet.wire.changes import LeftAlone
@@ -121,13 +121,18 @@ def print_verified(
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; this was denied.")
-    same = all(finding.holds for finding in verification.findings if finding.name in SENT)
-    if verification.denied and recording.simulated:
-        allowing = "".join(f" --allow {act.allow}" for act in verification.denied if act.allow)
-        needed = f" If the agent needs this:{allowing}" if allowing else ""
-        _say(f"  The recorded run was contained, too.{needed}")
-    elif verification.denied and same:
+    same = all(
+        finding.holds and TOOLS_DIFFER not in finding.said
+        for finding in verification.findings
+        if finding.name in SENT
+    )
+    if verification.denied and same and not recording.simulated:
         _say("  Even so, the agent sent its model the same texts, so rollouts do not need it.")
+    elif verification.denied:
+        contained = "The recorded run was contained, too. " if recording.simulated else ""
+        allowing = "".join(f" --allow {act.allow}" for act in verification.denied if act.allow)
+        needed = f"If the agent needs this, undo, and record with{allowing}" if allowing else ""
+        _say(f"  {contained}{needed}".rstrip())
     if verification.learned:
         _say("\nIts prompts, by the names that ratchet improve uses:")
     for prompt in verification.learned:

@@ -11,6 +11,15 @@ from ratchet.types import ShipError
 MESSAGE = "Changed by the recorded run of ratchet init"
 
 
+def has_stash(root: Path) -> bool:
+    """Whether git's stash holds changes of a recorded run."""
+    try:
+        entries = Repository.open(root).output("stash", "list").decode(errors="replace")
+    except ShipError:
+        return False
+    return MESSAGE in entries
+
+
 class CommittedFiles:
     """The tracked files of a project that equal the last commit, seen before a run.
 

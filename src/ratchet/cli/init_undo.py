@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ratchet.cli.console import out, print_json
 from ratchet.cli.init_page import left_by_run
+from ratchet.cli.init_stash import has_stash
 from ratchet.wire.applying import undo
 
 
@@ -36,6 +37,11 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
         )
     for sentence in left_by_run(root, undone.traces):
         out.print(sentence, markup=False)
+    if has_stash(root):
+        out.print(
+            "The recorded run's changes to tracked files are still in git's stash: git stash pop",
+            markup=False,
+        )
     if undone.commit:
         out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
     if not dry_run and (root / ".ratchet").is_dir():

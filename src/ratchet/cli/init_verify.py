@@ -81,6 +81,8 @@ NO_CALL = "No model call reached the gateway."
 SECOND_RUN = "second run"
 """The finding that a second run in the same process depends on the first."""
 
+TOOLS_DIFFER = "; what tools returned is not"
+
 SENT = ("model calls", "prompts", SECOND_RUN)
 """How the wired run's requests compare with the recorded requests, and with its own next ones."""
 MINUTES_OF_CHECK = 50
@@ -322,7 +324,7 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFindin
     for differs, how in (
         (different, ", byte for byte"),
         (different and unlike(recording, sent, timeless), ", apart from the current date and time"),
-        (different and unlike(recording, sent, own_words), "; what tools returned is not"),
+        (different and unlike(recording, sent, own_words), TOOLS_DIFFER),
     ):
         if not differs:
             return WiringFinding(name="prompts", holds=True, said=f"The prompts are the same{how}.")
