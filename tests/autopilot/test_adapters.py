@@ -39,5 +39,5 @@ def test_an_adapter_that_is_missing_or_was_changed_is_refused(tmp_path: Path) ->
     hash = kept.keep(adapter(tmp_path / "one"))
     changed = adapter(tmp_path / "two", 3.0) / "adapter_model.safetensors"
     (kept.path(hash) / "adapter_model.safetensors").write_bytes(changed.read_bytes())
-    with pytest.raises(InputError, match="does not have the content"):
+    with pytest.raises(InputError, match="does not match the hash in its name"):
         kept.verified(Adapter(hash, "base"))

@@ -67,7 +67,7 @@ def test_models_that_were_called_count_and_names_in_the_source_do_not(tmp_path: 
             call(store, asked=asked, answered=answered, provider=provider, on=on, agent=agent)
     assert said(root) == [
         (
-            "gpt-5-mini ends on 11 December 2026, in 15 days. bot called it last on 20 November.",
+            "gpt-5-mini ends on 11 December 2026, in 15 days. bot last called it on 20 November.",
             "ratchet migrate --from gpt-5-mini --to gpt-6.1-terra",
         )
     ]

@@ -199,7 +199,7 @@ def test_two_prompts_in_one_file_are_patched_together(make_agent: Callable[..., 
 def test_a_declarations_file_decides_between_two_literals(agent: Agent, tmp_path: Path) -> None:
     agent.write("copy.js", AGENT)
     agent.commit("a copy")
-    with pytest.raises(ShipError, match=r"is in 2 places of the source: agent.js:4, copy.js:4"):
+    with pytest.raises(ShipError, match=r"is in 2 places in the source: agent.js:4, copy.js:4"):
         agent.patch()
     made = agent.made()
     declared = made["declarations"][NAME]

@@ -60,7 +60,7 @@ class AdapterFolder:
             )
         if adapter_hash(path) != adapter.hash:
             raise InputError(
-                f"The adapter in {path} does not have the content that its name states.",
+                f"The content of the adapter in {path} does not match the hash in its name.",
                 hint="Copy it again from where it was trained.",
             )
         return path
@@ -95,5 +95,5 @@ def adapters_of_base(folder: Path, fingerprint: str) -> Iterator[tuple[str, Path
 
 
 def served_name(hash: str) -> str:
-    """The name that an adapter is served under. Like every local model, it costs nothing."""
+    """The name that an adapter is served under: a local model's, whose calls cost nothing."""
     return f"{LOCAL_MODELS}{hash[:32]}"

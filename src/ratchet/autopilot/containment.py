@@ -119,7 +119,7 @@ def allowance(section: AgentAllowSection, root: Path) -> Allowance:
 
 
 def _absent(name: str, root: Path, folders: Sequence[str]) -> str:
-    """The path of a name under `absent`."""
+    """The path that an entry of `absent` names."""
     from ratchet.sandbox.containment import copied_folders
 
     path = Path(os.path.normpath(root / os.path.expanduser(name)))

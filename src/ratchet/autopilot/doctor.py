@@ -43,7 +43,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def diagnose(folder: Path, today: datetime.date) -> Diagnosis:
-    """Check a project's settings and declarations, and whether its models go on.
+    """Check a project's settings and declarations, and whether any of its models end.
 
     Args:
         folder: The project's folder, or one in it.
@@ -74,7 +74,7 @@ def diagnose(folder: Path, today: datetime.date) -> Diagnosis:
     try:
         ending = ending_models(root, store_url(root, config.store.url), today)
     except StoreError as error:
-        what = f"The store, which says what models were called, cannot be read: {error.message}"
+        what = f"The store, which says which models were called, cannot be read: {error.message}"
         misfits.append(Misfit(Place(FILE_NAME), what, error.hint or "Correct [store] url."))
     return Diagnosis(str(root), tuple(misfits), ending)
 

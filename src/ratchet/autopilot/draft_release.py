@@ -35,7 +35,7 @@ def draft_release(project: Project, store: Store) -> Release:
         if run is not None:
             ended = f"the newest run is at {run.stage.replace('_', ' ')!r}"
         raise ShipError(
-            f"Only a candidate that was not proved becomes a draft, and {ended}.",
+            f"Only a candidate that was not proved becomes a draft, but {ended}.",
             hint="See: ratchet status.",
         )
     dataset = store.datasets.get(run.dataset_version)

@@ -20,13 +20,13 @@ from ratchet.store import Store
 from ratchet.store.location import parse
 
 LOOK_BACK = datetime.timedelta(days=30)
-"""How long ago a model was called at most for the agent to be taken to use it."""
+"""A model that the agent called within this time counts as one that it uses."""
 
 _NAME = r"[A-Za-z0-9][\w./:@-]{1,120}"
 _IN_SOURCE = re.compile(
     rf"""(["'])(?P<quoted>{_NAME})\1|(?mi:^[\s-]*[\w-]*model[\w-]*\s*[:=]\s*(?P<bare>{_NAME})\s*(?:\#.*)?$)"""
 )
-"""A text that may be a model's name: in quotes, or without any as the value of a `model`."""
+"""A text that may be a model's name: quoted, or unquoted as the value of a `model`."""
 
 Use = tuple[Ending, str, bool]
 """The end of a model, where it is used, and whether it is the agent that uses it."""
@@ -51,7 +51,7 @@ class EndingModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ending_models(root: Path, store_url: str, today: datetime.date) -> tuple[EndingModel, ...]:
-    """The models that end, of those that a project uses; the first to end first.
+    """Those of a project's models that end, soonest first.
 
     Names in its source count where no call to a model is recorded.
 
@@ -86,7 +86,7 @@ def ending_models(root: Path, store_url: str, today: datetime.date) -> tuple[End
 
 
 def _called(store_url: str, today: datetime.date) -> list[Use] | None:
-    """Of the models that recorded calls asked for; None where no call is recorded."""
+    """Uses in recorded calls; None where no call is recorded."""
     url = parse(store_url)
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
         return None
@@ -98,12 +98,12 @@ def _called(store_url: str, today: datetime.date) -> list[Use] | None:
         if end := ending_of(model.model, model.provider):
             day = datetime.datetime.fromtimestamp(model.last_ns / 1e9, datetime.UTC)
             by = model.agent or "The agent"
-            uses.append((end, f"{by} called it last on {day.day} {day:%B}", True))
+            uses.append((end, f"{by} last called it on {day.day} {day:%B}", True))
     return uses if called else None
 
 
 def _in_settings(root: Path) -> Iterator[Use]:
-    """Of the models that `ratchet.toml` names."""
+    """Uses in `ratchet.toml`."""
     settings = tomllib.loads((root / FILE_NAME).read_text(encoding="utf-8"))
     for path, name in _texts(settings, ()):
         if any("model" in key.lower() for key in path) and (end := ending_of(name)):
@@ -124,7 +124,7 @@ def _texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 
 
 def _in_source(root: Path) -> Iterator[Use]:
-    """Of the models that the project's source names."""
+    """Uses in the project's source."""
     root = root.resolve()
     for file in own_files(root):
         path = file.relative_to(root).as_posix()

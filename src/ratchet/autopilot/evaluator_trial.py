@@ -58,7 +58,7 @@ def trial_subject(store: Store, identity: str) -> tuple[Rollout, bool]:
 
 
 async def try_evaluator(store: Store, evaluator: Evaluator, identity: str) -> tuple[Rollout, Score]:
-    """What an evaluator says of one stored output.
+    """What an evaluator says about one stored output.
 
     Args:
         store: The store; a judge may keep its model's answers there, no score is stored.

@@ -26,7 +26,7 @@ class FrozenGuards(msgspec.Struct, frozen=True, kw_only=True):
     plan: FrozenPlan | None = None
     """None when no set guards it."""
     tasks: dict[str, tuple[Task, ...]] = {}
-    """By set."""
+    """By id of the set."""
     sentences: tuple[str, ...] = ()
     """Which sets guard the experiment and which are left out, and why."""
 

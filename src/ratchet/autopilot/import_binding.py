@@ -37,7 +37,7 @@ def check_import_binding(config: Config, declarations: Mapping[str, Declaration]
 
 
 def warning(config: Config, declarations: Mapping[str, Declaration]) -> str:
-    """What to say of resources that are read at import; empty when each candidate is imported."""
+    """What to say about resources read at import; empty when each candidate is imported."""
     names = import_bound(declarations)
     if not names or config.imports_per_candidate:
         return ""

@@ -117,7 +117,7 @@ class ImproveRun:
         """Whether the decision waits for people's labels."""
 
     def take_up(self, run: Run) -> None:
-        """Begin a run, or go on with it."""
+        """Begin a run, or continue it."""
         self.run = run
         dollars = self.project.config.improve.budget.dollars
         self.spending = RunSpending(self.store, run.id, dollars)
@@ -169,7 +169,7 @@ class ImproveRun:
         return self.dataset.split(split, answered=self.answered)
 
     def enter(self, stage: Any, **changes: str) -> None:
-        """Store that the run is in a stage."""
+        """Record the stage that the run is in."""
         self.run = msgspec.structs.replace(self.run, stage=stage, updated_at=time.time(), **changes)
         self.store.runs.put(self.run)
 
@@ -210,7 +210,7 @@ class ImproveRun:
 
     @property
     def seeks_no_worse(self) -> bool:
-        """Whether candidates save something, and have to be proved no worse in place of better."""
+        """Whether candidates save something, and so have to be proved no worse, not better."""
         return self._is_no_worse(self.algorithm)
 
     @staticmethod

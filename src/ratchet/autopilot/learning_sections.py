@@ -151,7 +151,7 @@ class SubjectToSection(Section):
 
 
 class ObjectiveSection(Section):
-    """[objective]: the score to improve, or what to save while scores stay."""
+    """[objective]: the score to improve, or what to save while scores hold."""
 
     evaluator: str | None = None
     minimise: Literal["cost", "latency", "tokens"] | None = None
@@ -165,12 +165,12 @@ class ObjectiveSection(Section):
         if len(set(metrics)) < len(metrics):
             raise ValueError("subject_to names a metric twice")
         if self.minimise in metrics:
-            raise ValueError(f"{self.minimise} is minimised, and cannot be in subject_to as well")
+            raise ValueError(f"{self.minimise} is minimised, so it cannot be in subject_to as well")
         return self
 
     @property
     def score(self) -> str | None:
-        """The evaluator whose score is improved, or has to stay; None for the usual one."""
+        """The evaluator whose score has to improve, or to hold; None for the usual one."""
         return self.evaluator or (self.subject_to[0].metric if self.subject_to else None)
 
     @property

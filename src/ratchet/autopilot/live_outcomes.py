@@ -39,7 +39,7 @@ TIMEOUT_S = 600.0
 
 
 class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some outcomes, and where to go on."""
+    """Some outcomes, and where to continue."""
 
     outcomes: tuple[LiveOutcome, ...]
     """Oldest first."""

@@ -10,7 +10,7 @@ from ratchet.types import Candidate, Declaration, Model
 def adopt_models(store: Store, agent: AnyAgent, candidate: Candidate) -> None:
     """Declare the models that candidates may replace in the agent's calls, as source resources.
 
-    They were found in its calls, and stand in no configuration.
+    They were found in its calls, and are in no configuration.
 
     Args:
         store: The store with the candidate's ancestors.

@@ -1,4 +1,4 @@
-"""What the command and the server tell of problems: the list, and one with its traces."""
+"""What the command and the server say about problems: the list, and one with its traces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProblemDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     report: ProblemReport
     occurrences: list[Occurrence]
-    """Newest first, each trace once, as many as were asked for."""
+    """Newest first, each trace once, up to the number asked for."""
     unread: int
     """Number of its traces in the window that a coach can read and has not read."""
     transitions: list[ProblemTransition]

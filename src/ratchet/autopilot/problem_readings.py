@@ -122,7 +122,7 @@ async def read_failures(
 
     Args:
         coach: The coach.
-        store: Keeps what it says of each trace, with what that cost.
+        store: Keeps what it says about each trace, and what that cost.
         say: Called with sentences for the user: what will be read, and how far it is.
         agent: Only traces of this agent.
         limit: Maximum number of traces.
@@ -248,7 +248,7 @@ def _transcript(occurrence: Occurrence, spans: Sequence[Span]) -> str:
 
 
 def _readings(batch: Sequence[Occurrence], reply: Reply) -> dict[str, TraceReading]:
-    """By occurrence; empty for a trace of which the coach says nothing."""
+    """Readings by occurrence; an empty one for a trace that the coach says nothing about."""
     said = {entry["trace"]: entry for entry in reply.data["readings"]}
     part = None if reply.cost_usd is None else reply.cost_usd / len(batch)
     readings = {}

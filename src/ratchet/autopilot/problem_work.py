@@ -72,8 +72,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
             f"Problem {problem.id} belongs to the agent {problem.agent!r}, but this project's "
             "agent is"
             f" {agent!r}.",
-            hint="Work on it in that agent's project. If it is this one's, name it in"
-            f' ratchet.toml: agent = "{problem.agent}" under [autopilot].',
+            hint="Work on it in that agent's project. If this project is that agent's, set"
+            f' agent = "{problem.agent}" under [autopilot] in ratchet.toml.',
         )
     if problem.state in ("ignored", "fixed"):
         raise InputError(

@@ -270,7 +270,7 @@ def texts_in(task_input: Any) -> list[str]:
 
 
 def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -> list[FoundPrompt]:
-    """The prompts with their slots from the source, if exactly one literal matches.
+    """The prompts; each with its slots from the source, if exactly one literal matches it.
 
     What was the same in all recorded calls may be an expression there, and differ in use.
     """

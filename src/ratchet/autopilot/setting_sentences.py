@@ -46,7 +46,7 @@ ABOUT = {
         "dataset": "Dataset of the captured tasks.",
         "min_tasks": "Minimum number of tasks for learning.",
         "max_tasks": "Maximum number of tasks captured in a cycle.",
-        "cooldown_hours": "Hours between the end of a cycle and the next.",
+        "cooldown_hours": "Hours between the end of a cycle and the start of the next.",
         "dollars_per_day": "Maximum cost per day of learning, proof and judges, in dollars.",
         "rollouts_per_day": "Maximum number of agent runs per day for learning and proof.",
         "requests_per_day": "Maximum number of pull requests opened per day.",

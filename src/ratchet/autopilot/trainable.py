@@ -21,7 +21,7 @@ SMALL_BYTES = 2_000_000_000
 """Size of a billion parameters of 16 bits each."""
 
 LOAD_TIMEOUT_S = 60.0
-"""Seconds in which a server loads an adapter."""
+"""Seconds within which a server must load an adapter."""
 
 
 class ServedModel(Protocol):

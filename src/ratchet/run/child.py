@@ -40,7 +40,7 @@ class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     stderr: bytes
     """The last bytes of standard error."""
     denied: tuple[Act, ...] = ()
-    """The acts that it tried outside its sandbox and was denied."""
+    """Acts outside its sandbox that it was denied."""
 
     def sentence(self) -> str:
         """Describe an exit with an error code or by a signal."""

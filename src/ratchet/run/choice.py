@@ -25,7 +25,7 @@ OF_A_LOOP = 8
 """Concurrent attempts that justify another event loop, in a process of its own."""
 
 MIN_CANDIDATES = 4
-"""Minimum number of workers kept alive, idle ones included, with an import per candidate."""
+"""Minimum number of workers kept alive, idle ones included, if each serves one candidate."""
 
 MIN_MEMORY = 512 * 1024 * 1024
 """Minimum memory of each worker, in bytes."""

@@ -392,7 +392,7 @@ def _not_started(error: OSError | ValueError) -> str:
 
 
 def _delete_scratch(folder: Path) -> str:
-    """Delete a scratch folder; return the name of a blocked tool that was called, or nothing."""
+    """Delete a scratch folder; return the blocked tool that was called; empty for none."""
     tool = ""
     with contextlib.suppress(OSError):
         tool = (folder / f"{BINDING_FILE}{BLOCKED_SUFFIX}").read_text(errors="replace")

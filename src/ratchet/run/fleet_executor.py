@@ -48,13 +48,13 @@ LONG_POLL_S = 20.0
 """Seconds for which the server holds open a request that waits for rollouts to end."""
 
 REJOIN_S = 0.05
-"""Seconds after which that request ends if there are more rollouts to wait for by then."""
+"""Seconds for which that request stays open once there are more rollouts to wait for."""
 
 NOTICE_S = 5.0
 """Seconds without an ended rollout after which it checks whether any runner can run them."""
 
 GIVE_UP_S = 3600.0
-"""Longest outage of the server, in seconds."""
+"""Longest outage of the server that is waited out, in seconds."""
 
 RETRY_S = 2.0
 """An outage is reported after this many seconds."""

@@ -111,7 +111,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         """Check that a task's input has the fields that the settings name.
 
         Raises:
-            InputError: It has not.
+            InputError: It lacks one.
         """
         try:
             self.command(task_input)
@@ -124,19 +124,19 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(error.message, hint=hint) from None
 
     def check_input(self) -> None:
-        """Check the setting for a file that holds the input.
+        """Check the setting that names the file for the input.
 
         Raises:
-            ConfigError: It names none.
+            ConfigError: It names no file below the project's folder.
         """
         if self.input and not (self.input.startswith(FILE) and _is_below(self.input_file)):
             raise ConfigError(f'input should be "{FILE}PATH", with a path below ratchet.toml.')
 
     def check_output(self, is_program: bool, *, is_command: bool) -> None:
-        """Check the setting for where the answer is.
+        """Check the setting that says where the answer is.
 
         Raises:
-            ConfigError: An agent of this kind has none there.
+            ConfigError: An agent of this kind cannot have its answer there.
         """
         if self.output and not is_program:
             raise ConfigError("output needs command or url under [agent].")

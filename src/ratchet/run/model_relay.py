@@ -65,7 +65,7 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     added: Mapping[str, str] = {}
     """Headers to add to those that arrived; they replace headers of the same name."""
     proxy: str = ""
-    """URL of the proxy to use, besides those of the environment."""
+    """URL of the proxy to use; empty for the environment's, if any."""
 
 
 class RelayAnswer(msgspec.Struct, frozen=True, kw_only=True):

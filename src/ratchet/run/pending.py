@@ -47,7 +47,7 @@ class PendingRollouts:
 
 
 def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
-    """The ended rollout, for a rollout whose only attempt had no cost.
+    """A rollout after its only attempt, if that had no cost.
 
     Costs and failures of other attempts are only in the store.
     """

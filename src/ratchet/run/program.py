@@ -84,7 +84,7 @@ class ProgramAgent:
         """Check that a task's input has the fields that the agent's settings name.
 
         Raises:
-            InputError: It has not.
+            InputError: It lacks one.
         """
         self.spec.handover.check(value)
 

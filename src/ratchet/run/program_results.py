@@ -52,11 +52,11 @@ def last_line(stdout: bytes) -> object:
 
 
 _ENDED = ("ERR_USE_AFTER_CLOSE", "unsettled top-level await", "ExitPromptError")
-"""What Node and its prompts say of a question for which there is no more input."""
+"""What Node and its prompts print when a question gets no more input."""
 
 
 def ended_with_input(stderr: str) -> bool:
-    """Whether a program failed because its input ended, as a chat loop does that asks for more.
+    """Whether a program failed because its input ended, as a chat loop does when it asks for more.
 
     Its threads may have said more since. Prompts of click and Typer say that they abort.
     """

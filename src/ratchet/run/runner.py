@@ -63,7 +63,7 @@ class Runner:
     Args:
         store: The store that holds the queue, or a transport to one.
         queue: The queue's name; or those of several, which take turns. A name that ends with /*
-            stands for every queue that begins so.
+            stands for every queue with that prefix.
         executor: Runs the attempts.
         lease_s: Seconds that a lease lasts without a heartbeat.
         drain_s: Seconds that running attempts get to end when the runner closes.
@@ -208,7 +208,7 @@ class Runner:
         return ended
 
     async def serve(self, stop: asyncio.Event, *, max_idle_s: float | None = None) -> None:
-        """Run whatever is queued until `stop` is set. Leaving the block then drains.
+        """Run whatever is queued until `stop` is set; leaving the runner's block then drains it.
 
         A rollout whose candidate cannot be fetched fails; the others go on.
 
@@ -416,7 +416,7 @@ class Runner:
 
 
 def _is_simple(claim: Claim, outcome: Outcome) -> bool:
-    """Whether the ended rollout follows from the claim and the outcome alone."""
+    """Whether the claim and the outcome alone determine the ended rollout."""
     return (
         claim.fence == 1
         and outcome.status == "succeeded"

@@ -43,7 +43,7 @@ class ServedExecutor:
 
     Args:
         command: Program and arguments that start it; they may have the placeholder {port}.
-        url: Where tasks are POSTed; each instance's port stands in the place of its port.
+        url: Where tasks are POSTed; each instance's port replaces the port in it.
         handover: What is sent, and where in the response the result is.
         folder: Working folder of the command.
         state: Folder for logs.

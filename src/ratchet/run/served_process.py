@@ -157,7 +157,7 @@ class ServedProcess:
         return "127.0.0.1", await self._contained.published(port)
 
     def denied(self) -> tuple[Act, ...]:
-        """What it tried to do beyond its own process and was denied, since the last call."""
+        """What it was denied outside its own process since the last call."""
         return () if self._contained is None else self._contained.denied()
 
     async def release(self) -> None:

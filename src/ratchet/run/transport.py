@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ratchet.client import AsyncClient
 
 AttemptKey: TypeAlias = tuple[str, int]
-"""Rollout id and fence: identifies an attempt."""
+"""Rollout id and fence, which identify an attempt."""
 
 FinishResults: TypeAlias = Mapping[AttemptKey, RolloutStatus | None]
 """Result of each reported outcome: the rollout's status, or None where it was rejected."""
@@ -246,7 +246,7 @@ class RunnerWatcher:
     """Receives progress events of a runner; the methods of this base class do nothing."""
 
     def claimed(self, number: int) -> None:
-        """Number of rollouts claimed."""
+        """This many rollouts were claimed."""
 
     def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
         """An attempt ended and was reported.
@@ -258,7 +258,7 @@ class RunnerWatcher:
         """
 
     def lost(self, number: int) -> None:
-        """Number of attempts stopped: cancelled, or claimed by another runner."""
+        """This many attempts were stopped: cancelled, or claimed by another runner."""
 
     def away(self, error: StoreError) -> None:
         """The store is unreachable; called once per outage."""

@@ -203,7 +203,7 @@ class WorkerExecutor:
             return self._blame(claim, lost)
 
     def _binding(self, claim: Claim, resources: Mapping[str, Resource]) -> Binding | None:
-        """How a worker must have imported the agent.
+        """What a worker must have bound when it imported the agent; None for any worker.
 
         Raises:
             InputError: A file of prompts cannot hold the candidate's text.
@@ -261,7 +261,7 @@ class WorkerExecutor:
         return with_denials(cut_off(claim, lost.status, lost.error, lost.clock), lost.denied)
 
     def _in_background(self, opening: Coroutine[Any, Any, object]) -> None:
-        """Start a worker; an attempt that needs it raises the error if it does not start."""
+        """Start a worker; if it does not start, an attempt that needs it raises the error."""
         task = asyncio.create_task(opening)
         self._opening.add(task)
 

@@ -210,7 +210,7 @@ class WorkerLost(Exception):
         """Whether another attempt in the same worker may be the cause."""
         self.clock = clock
         self.denied: tuple[Act, ...] = ()
-        """The acts that it tried outside its sandbox and was denied."""
+        """Acts outside its sandbox that it was denied."""
 
 
 class _Running:

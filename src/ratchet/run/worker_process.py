@@ -144,7 +144,7 @@ class WorkerProcess:
         return self._contained is None or await self._contained.settled()
 
     def denied(self) -> tuple[Act, ...]:
-        """What the worker tried beyond its own process and was denied, since the last call."""
+        """What the worker was denied outside its own process since the last call."""
         return () if self._contained is None else self._contained.denied()
 
     async def send(self, message: ToWorker) -> None:

@@ -33,8 +33,8 @@ class Concerns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_AGENT = Concerns()
-"""Of routes that read and change nothing of an agent, or only what has the hash that is asked for:
-whoever knows that has been told it with something that concerns their agent."""
+"""Of routes that read and change nothing of an agent, or only what has the requested hash: whoever
+knows that hash got it with something that concerns their agent."""
 
 
 def of_request(names: Callable[[Any], Iterable[str | None]]) -> Concerns:

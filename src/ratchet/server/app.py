@@ -49,7 +49,7 @@ _RAW_METHODS = {"/v1/traces": ("POST",)}
 """Methods of paths that are dispatched before the route table is consulted."""
 
 SEND_TIMEOUT_S = 30.0
-"""Seconds in which the client of a stream must accept a piece, or the stream ends."""
+"""Seconds within which the client of a stream must accept a piece, or the stream ends."""
 
 MAX_PATH = 4096
 """Longest accepted path and query, in bytes."""
@@ -409,7 +409,7 @@ def _check_length(path: str, query: bytes = b"") -> None:
     """Check that an address is not too long.
 
     Raises:
-        HttpProblem: It is (400).
+        HttpProblem: It is too long (400).
     """
     if len(path) + len(query) > MAX_PATH:
         raise HttpProblem(400, f"The address is longer than {MAX_PATH} characters.")

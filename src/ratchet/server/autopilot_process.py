@@ -1,4 +1,4 @@
-"""Runs the autopilot beside a server in its own process: learning does not delay requests."""
+"""Runs a server's autopilot in a process of its own, so that learning delays no requests."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PRINTED = 4_000
 
 _CHUNK = 1 << 16
 _DRAIN_S = 1.0
-"""For what was printed before the end; a process that the agent left behind may print for ever."""
+"""Seconds to read output from before the end: what the agent left behind may print for ever."""
 
 OnLine = Callable[[int, str], Awaitable[None]]
 """Called with the number and the text of a line of progress."""
@@ -129,7 +129,7 @@ class CommandProcess:
 
     @property
     def ended(self) -> str:
-        """How a command ended that reported nothing."""
+        """How a command that reported nothing ended."""
         assert self._process is not None
         return f"The command ended with code {self._process.returncode} without an answer."
 

@@ -33,7 +33,7 @@ FRAMING = 8
 """Bytes of framing allowed per byte of a chunked body; a chunk of one byte needs five."""
 
 HEAD_S = 30.0
-"""Seconds in which the head of a request must arrive."""
+"""Seconds within which the head of a request must arrive."""
 
 UNREAD_BYTES = 64 * 1024
 """Bytes of a body that are read after its answer, such as that it is too large. Others have their

@@ -87,7 +87,7 @@ class Metrics:
         )
         self._recording_waits = self._histogram(
             "gateway_recording_wait_seconds",
-            "How long calls waited for a place for their recording.",
+            "How long calls waited for a place among the recordings.",
             ANSWER_BUCKETS_S,
         )
         self._spooled = self._counter(
@@ -187,7 +187,7 @@ class Metrics:
             series.first_token.observe(first_token_s)
 
     def recording_wait(self, seconds: float) -> None:
-        """Count a call that waited for a place for its recording."""
+        """Record how long a call waited for a place among the recordings."""
         self._recording_waits.observe(seconds)
 
     def recordings_spooled(self, count: int) -> None:

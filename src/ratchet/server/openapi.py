@@ -35,7 +35,7 @@ _PROBLEM = {
 _STATUS = {
     "title": "Status",
     "type": "object",
-    "description": "Of an error, as google.rpc.Status; in the encoding of the request.",
+    "description": "The error as a google.rpc.Status, in the encoding of the request.",
 }
 
 _OTLP: dict[str, Any] = {

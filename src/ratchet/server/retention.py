@@ -181,7 +181,7 @@ def _shortest(*days: float | None) -> float | None:
 
 
 def next_limit(limit: int, took_s: float) -> int:
-    """Rows of the next step, after a step of `limit` rows took `took_s` seconds."""
+    """Row limit of the next step, after a step of `limit` rows took `took_s` seconds."""
     if took_s > MAX_STEP_S:
         return max(MIN_STEP_ROWS, limit // 2)
     if took_s < MAX_STEP_S / 4:

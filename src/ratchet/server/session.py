@@ -10,7 +10,7 @@ from ratchet._asgi import Headers
 from ratchet.server.http_problems import HttpProblem
 
 SECURE_COOKIE, PLAIN_COOKIE = "__Host-ratchet", "ratchet_session"
-"""Name of the cookie over HTTPS; over plain HTTP, where browsers refuse the first."""
+"""Names of the cookie: over HTTPS, and over plain HTTP, where browsers refuse the first."""
 
 PERSON = "login:"
 """Prefix of the name of a key that is a person's session with a provider."""

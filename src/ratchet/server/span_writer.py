@@ -83,7 +83,7 @@ class _Retry:
     def __init__(self, parts: list[_PendingSpans], stored_before: int) -> None:
         self.parts = parts
         self.stored_before = stored_before
-        """Number of successful transactions when these parts last failed."""
+        """Number of transactions that had succeeded when these parts last failed."""
         self.refusals = 0
         """How often these parts failed while others succeeded."""
 

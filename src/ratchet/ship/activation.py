@@ -1,6 +1,6 @@
 """A release at the gateway: the candidate's prompts replace the agent's in its model calls.
 
-For agents whose prompt stands in no file that can be patched.
+For agents whose prompt is in no file that can be patched.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def deactivate(store: Store, release: Release, now: float, reason: str = "") -> 
     """Undo a release at the gateway: what was active before is active again.
 
     Raises:
-        Conflict: It is not active any more.
+        Conflict: It is no longer active.
     """
     release = refresh_active(store, release)
     if release.state != "active":
@@ -141,7 +141,11 @@ def deactivate(store: Store, release: Release, now: float, reason: str = "") -> 
     store.agents.activate(
         Activation(agent=release.agent, candidate_id=release.base, activated_at=now, reason=told)
     )
-    back = f"candidate {release.base[:12]} is active again" if release.base else "its own prompts"
+    back = (
+        f"candidate {release.base[:12]} is active again"
+        if release.base
+        else "the agent's own prompts are active again"
+    )
     return msgspec.structs.replace(
         release, state="rolled_back", rollback=back, rollback_reason=reason
     )

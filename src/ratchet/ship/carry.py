@@ -77,7 +77,7 @@ def carried(
         left, right = right, left
     blobs: dict[str, Blob] = {}
     for path, (_, data) in apply_edits(edits, contents).files.items():
-        # If nothing else is different there, the file is the same byte by byte.
+        # If nothing else is different there, the file is the same byte for byte.
         if repository.blob(onto, path) == repository.blob(left, path):
             data = repository.content(right, path) or data
         old = repository.blob(onto, path)

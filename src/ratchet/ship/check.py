@@ -46,9 +46,9 @@ class TestCommand:
     environment: tuple[str, ...] = ()
     """Names of additional environment variables to pass on."""
     network: bool = False
-    """The tests may use the network."""
+    """Whether the tests may use the network."""
     sandbox: bool = True
-    """False runs them without a sandbox."""
+    """Whether the tests run in a sandbox."""
     hide: tuple[Path, ...] = ()
     """Files and folders that the tests must not read. Those in the repository are also removed
     from the work tree. Files named like secrets are always hidden.

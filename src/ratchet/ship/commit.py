@@ -249,7 +249,7 @@ def _resource_trailers(targets: Sequence[PatchTarget]) -> list[str]:
 
 
 def _named_fields(target: PatchTarget) -> dict[str, str | None]:
-    """Fields of a target, without those of the other ways to find a resource."""
+    """A target's fields, without empty strings: those are of other ways to find a resource."""
     return {name: value for name, value in asdict(target).items() if value != ""}
 
 

@@ -85,7 +85,7 @@ class _Tracer:
         self.bases = [folder for folder in folders if folder.is_relative_to(root)]
 
     def value(self, node: ast.expr, scopes: Sequence[_Scope]) -> ReadValue | None:
-        """The source of a file's text, its data, or a part of them."""
+        """Where a value is read from, if it is a file's text, its data, or a part of the data."""
         self.steps += 1
         if self.steps > _MAX_STEPS:
             return None

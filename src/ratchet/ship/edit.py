@@ -184,7 +184,7 @@ def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Te
 
 
 def _sum_way(source: SourceFile, node: ast.BinOp, text: str) -> tuple[TextRange, str] | None:
-    """A sum of strings in which the unchanged operands stay."""
+    """An edit of concatenated strings that keeps the unchanged ones."""
     file_text = source.data.decode()
     file = read_file(file_text, source.path)
     span = source.span(node)

@@ -332,7 +332,7 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
 
 
 def _others(source: TextSource, spans: Sequence[TextRange]) -> list[str]:
-    """The literals outside byte spans."""
+    """The literals outside the given byte spans."""
     texts = []
     for literal in source.file.literals:
         start, end = byte_span(source.file.text, literal.span)

@@ -66,7 +66,7 @@ class LiteralSearch(msgspec.Struct, frozen=True):
             return f"{capital} is in {place}, in {_article(place.language)}."
         if self.places:
             listed = ", ".join(map(str, self.places))
-            return f"{capital} is in {len(self.places)} places of the source: {listed}."
+            return f"{capital} is in {len(self.places)} places in the source: {listed}."
         for place_kind, places in (
             ("tests", self.copies),
             ("generated files", self.generated),

@@ -122,7 +122,7 @@ def text_edit(
     """The edit of a declared prompt whose text comes from an expression, or from a text file.
 
     Raises:
-        ShipError: The text, or the one part of it that changes, stands in no literal of its own.
+        ShipError: The text, or the one part of it that changes, has no literal of its own.
     """
     prompt = declared_prompt(
         name,

@@ -24,7 +24,7 @@ _STRIPS: Final = ("strip", "lstrip", "rstrip")
 
 
 class _Unreadable:
-    """The value of a slot that is not a literal."""
+    """Stands for the value of a slot that holds no literal."""
 
     def __repr__(self) -> str:
         return "an expression"

@@ -447,8 +447,8 @@ def test_a_watch_of_a_merged_request_counts_calls_of_the_merged_version_only(
     waits = measure(found, cycle)
     assert (waits.decision.verdict, waits.units) == (None, 0)
     assert waits.decision.sentence == (
-        "Waiting for the merged version to be deployed: 1,000 calls so far are all of the version"
-        " before."
+        "Waiting for the merged version to be deployed: 1,000 calls so far are all of the previous"
+        " version."
     )
     cycle = msgspec.structs.replace(cycle, progress=waits.progress)
     mixed = [
@@ -460,7 +460,7 @@ def test_a_watch_of_a_merged_request_counts_calls_of_the_merged_version_only(
     traffic.all += mixed
     measured = measure(found, cycle)
     assert (measured.decision.verdict, measured.units) == (None, 100)
-    assert measured.decision.sentence.endswith("1,100 calls of the version before left out.")
+    assert measured.decision.sentence.endswith("1,100 calls of the previous version left out.")
     assert measured.progress["seen_at"] == BEGAN + 50
     traffic.all += outcomes(400, 0.9, at=BEGAN + 500, **ran(deployed))
     cycle = msgspec.structs.replace(cycle, progress=measured.progress)
@@ -513,7 +513,7 @@ def test_a_watch_of_recorded_calls_waits_for_the_merged_version(
         record(store, number, **told(OLD))
     waits = measure(found, cycle)
     assert (waits.decision.verdict, waits.units) == (None, 0)
-    assert "60 calls so far are all of the version before" in waits.decision.sentence
+    assert "60 calls so far are all of the previous version" in waits.decision.sentence
     for number in range(161, 261):
         record(store, number, **told(NEW if number % 2 else OLD))
     cycle = msgspec.structs.replace(cycle, progress=waits.progress)
@@ -537,7 +537,7 @@ def test_a_watch_tells_deployments_by_their_names_where_calls_say_no_more(
     measured = measure(stages(store, tmp_path, traffic), merged(store))
     assert measured.units == 70
     assert measured.decision.sentence.endswith(
-        "50 calls of the version before and 5 calls of an unknown version left out."
+        "50 calls of the previous version and 5 calls of an unknown version left out."
     )
 
 

@@ -202,7 +202,8 @@ def test_weights_whose_content_is_not_what_their_name_says_are_not_loaded(settin
     assert setting.call().json()["model"] == "m"
     assert setting.server.asked(LOAD) == []
     assert (
-        "does not have the content" in setting.site.span().attributes["ratchet.substitution.error"]
+        "does not match the hash in its name"
+        in setting.site.span().attributes["ratchet.substitution.error"]
     )
 
 

@@ -49,7 +49,7 @@ def test_a_missing_token_is_named_before_anything_is_pushed(at_github: Any) -> N
         (
             404,
             {"message": "Not Found"},
-            "cannot find /repos/acme/helper/pulls, or hides it",
+            "cannot find /repos/acme/helper/pulls, or the token from GITHUB_TOKEN may not see it",
         ),
         (301, {"message": "Moved Permanently"}, "acme/helper has moved.*git remote set-url"),
     ],

@@ -17,7 +17,7 @@ class UncountedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """Calls since a merge that a watch left out."""
 
     before: int = 0
-    """Calls of the version before."""
+    """Calls of the previous version."""
     unknown: int = 0
     """Calls that do not say which version they ran."""
 
@@ -41,14 +41,14 @@ class UncountedCalls(msgspec.Struct, frozen=True, kw_only=True):
         if not self.before:
             return f"{text}: there are no calls yet."
         which = "is" if self.before == 1 else "are all"
-        text += f": {_calls(self.before)} so far {which} of the version before"
+        text += f": {_calls(self.before)} so far {which} of the previous version"
         if self.unknown:
             text += f", and {self.unknown} {'does' if self.unknown == 1 else 'do'} not say"
         return f"{text}."
 
     def left_out(self) -> str:
         """What a watch says about calls it left out; empty if there are none."""
-        parts = [f"{_calls(self.before)} of the version before"] if self.before else []
+        parts = [f"{_calls(self.before)} of the previous version"] if self.before else []
         parts += [f"{_calls(self.unknown)} of an unknown version"] if self.unknown else []
         return f"{' and '.join(parts)} left out." if parts else ""
 
@@ -64,7 +64,7 @@ class MergedVersion:
     Args:
         baseline: What was there before.
         candidate: What was proposed.
-        earlier: Outcomes of before the merge.
+        earlier: Outcomes from before the merge.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from ratchet.autopilot.cycle_sections import AutopilotSection
 from ratchet.types import LiveOutcome
 
 DRIFT_Z = 3.0
-"""Standard errors between two windows' shares that count as a drift."""
+"""Difference between two windows' shares, in standard errors, that counts as a drift."""
 
 
 def is_bad(outcome: LiveOutcome, low_score: float) -> bool:

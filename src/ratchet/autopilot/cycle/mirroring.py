@@ -75,7 +75,7 @@ class CandidateMirror:
     async def some(
         self, stage_id: str, candidate_id: str, cursor: str | None, *, since: float
     ) -> tuple[Sequence[ShadowPair], str | None]:
-        """Mirror some inputs; the pairs, and where to go on.
+        """Mirror some inputs; return the pairs, and where to continue.
 
         Raises:
             AgentError: The agent does not load.
@@ -120,7 +120,7 @@ class CandidateMirror:
                 pairs += mirrored.pairs
                 cursor = mirrored.cursor
                 if mirrored.halted:
-                    self._say(f"Mirroring rests: {mirrored.halted}.")
+                    self._say(f"Mirroring is paused: {mirrored.halted}.")
                 if mirrored.halted == SWITCHED_OFF:
                     break
                 if not mirrored.pairs:

@@ -20,7 +20,7 @@ Order: TypeAlias = tuple[ActionKind, dict[str, Any]]
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """How much of a day's budget has been taken for one purpose in all."""
+    """How much of a day's budget has been taken for one purpose in total."""
 
     purpose: str
     amount: Spending
@@ -35,7 +35,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     """Why, in one sentence."""
     changes: dict[str, Any] = {}
-    """Fields of the cycle."""
+    """New values of the cycle's fields."""
     actions: tuple[Order, ...] = ()
     spent: tuple[Taken, ...] = ()
     actor: str = AUTOPILOT

@@ -21,7 +21,7 @@ class Wait(msgspec.Struct, frozen=True):
     why: str
     """A sentence."""
     until: float | None = None
-    """Unix seconds when the reason will have passed by itself; None when something must happen."""
+    """When the reason passes by itself, in Unix seconds; None if something must happen first."""
 
 
 class PolicyRefusal(msgspec.Struct, frozen=True):

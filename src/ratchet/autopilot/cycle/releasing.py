@@ -27,7 +27,7 @@ REQUEST_STATES: dict[str, RequestState] = {
     "closed": "closed",
     "rolled_back": "closed",
 }
-"""What a release's state says of its request; without a remote, of its branch."""
+"""What a release's state says about its request; without a remote, about its branch."""
 
 
 async def propose_candidate(
@@ -136,7 +136,7 @@ def deactivate_candidate(
 ) -> dict[str, Any]:
     """Make active again what was active before the cycle's candidate.
 
-    A release that is not in effect any more stays as it is.
+    A release that is no longer in effect stays as it is.
     """
     active = store.agents.active(agent)
     candidate_id = action.body["candidate_id"]

@@ -127,8 +127,8 @@ class StateRules:
         captured = self.parts.capture(cycle)
         if captured.tasks < self.policy.min_tasks:
             return Wait(
-                f"There are {counted(captured.tasks, 'task')} to learn from, and min_tasks ="
-                f" {self.policy.min_tasks} are needed.",
+                f"The dataset has {counted(captured.tasks, 'task')} to learn from, but"
+                f" {self.policy.min_tasks} are needed (min_tasks).",
                 self.clock() + CAPTURE_S,
             )
         wait = may_learn(self.policy, self.spent(), self.clock())
@@ -174,7 +174,7 @@ class StateRules:
         elif refusal := may_touch(self.policy, learned.resources, learned.files):
             ended = refusal.why
         elif learned.request_refusal and (self.policy.mode != "auto" or learned.runtime_refusal):
-            ended = f"It was proved better, and cannot be proposed: {learned.request_refusal}"
+            ended = f"It was proved better, but cannot be proposed: {learned.request_refusal}"
         if ended is not None:
             return Move(
                 target="dropped",
@@ -281,7 +281,7 @@ class StateRules:
 
     async def _watch(self, cycle: Cycle) -> Step:
         if self._replaced(cycle):
-            rule = "Another release was made since; this one is not watched any more."
+            rule = "Another release has been made since, so this one is no longer watched."
             return Move(target="done", rule=rule, changes={"message": rule})
         measured = await self.parts.watch(cycle)
         verdict, sentence = measured.decision.verdict, measured.decision.sentence
@@ -316,7 +316,7 @@ class StateRules:
         if open_ones:
             return _trying(open_ones[0], "The rollback is not done yet") or WORKS
         changes = _fields(undoing[-1]) if undoing else {}
-        return Move(target="quarantined", rule="What was released is undone.", changes=changes)
+        return Move(target="quarantined", rule="The rollback is done.", changes=changes)
 
     async def _held(self, cycle: Cycle) -> Step:
         why = Wait(f"Held at {cycle.held_at}: what is not proved is not shipped.")
@@ -433,5 +433,5 @@ def _trying(action: CycleAction, what: str) -> Wait | None:
 
 
 def _fields(action: CycleAction) -> dict[str, Any]:
-    """The fields of the cycle in an action's result."""
+    """The values in an action's result that are fields of the cycle."""
     return {k: v for k, v in action.result.items() if k in Cycle.__struct_fields__}

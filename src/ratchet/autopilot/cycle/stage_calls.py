@@ -37,9 +37,9 @@ class StageCall(msgspec.Struct, frozen=True, kw_only=True):
     outcomes like it."""
     trace_id: str
     rollout_id: str = ""
-    """The candidate's, of a pair."""
+    """Of a pair: the candidate's rollout."""
     baseline: float | None = None
-    """Score of the call, unless the candidate answered it."""
+    """Score of the live answer, unless the candidate gave it."""
     candidate: float | None = None
     """Score of the candidate's answer."""
     error: bool = False

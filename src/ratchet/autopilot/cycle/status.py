@@ -28,12 +28,12 @@ NEXT_BY_STATE: dict[CycleState, str] = {
 
 
 class AutopilotStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An autopilot at one moment."""
+    """State of an autopilot at one moment."""
 
     agent: str
     mode: str
     running: bool
-    """Whether a process leads."""
+    """Whether a process runs it."""
     state: CycleState
     cycle: Cycle | None
     """The one under way."""

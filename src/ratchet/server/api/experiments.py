@@ -57,7 +57,7 @@ async def explain(server: Services, id: str) -> Explanation:
 
 @group.route("GET", "/v1/experiments/{id}/evidence", READ, media_type="application/json")
 async def get_evidence(server: Services, id: str) -> TextResponse:
-    """Get the evidence file of a decision, byte by byte, so that its digest can be recomputed."""
+    """Get the evidence file of a decision, byte for byte, so that its digest can be recomputed."""
     return TextResponse(await server.in_thread(_evidence, server, id), "application/json")
 
 

@@ -28,7 +28,7 @@ class FindQuery(Request, frozen=True, kw_only=True):
 
 
 class FoundItem(msgspec.Struct, frozen=True):
-    """Something whose id has that beginning."""
+    """Something whose id begins with the query."""
 
     kind: str
     """`run`, `experiment`, `release`, `cycle`, `candidate`, `dataset`, `rollout` or `trace`."""

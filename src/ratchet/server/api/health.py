@@ -19,7 +19,7 @@ from ratchet.types import StoreError
 group = RouteGroup("health")
 
 STORE_S = 2.0
-"""Seconds in which the store must respond for the server to be ready."""
+"""Seconds within which the store must respond for the server to be ready."""
 
 
 class Health(msgspec.Struct, frozen=True):

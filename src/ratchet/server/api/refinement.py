@@ -89,15 +89,15 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     words: list[str]
     """Words that distinguish it."""
     live: float
-    """Share of the live inputs."""
+    """Share of the live inputs that are of this kind."""
     tasks: int
-    """Number of the dataset's tasks."""
+    """Number of the dataset's tasks of this kind."""
     gap: bool
-    """Whether the dataset has too few of it."""
+    """Whether the dataset has too few tasks of this kind."""
     of_tasks: list[int]
     """Indexes of the dataset's tasks of this kind."""
     inputs: int = 0
-    """Number of the live inputs."""
+    """Number of live inputs of this kind."""
     traces: list[str] = []
     """The newest traces with an input of this kind."""
 
@@ -262,7 +262,7 @@ def _refuse_straddling(
     """Refuse an input that another split has.
 
     Raises:
-        HttpProblem: It is there (422).
+        HttpProblem: Another split has it (422).
     """
     if splits.get(content_hash(task_input), own) != own:
         raise HttpProblem(

@@ -47,7 +47,7 @@ class ResourceQuery(Request, frozen=True, kw_only=True):
 
 
 class ResourceVersion(msgspec.Struct, frozen=True):
-    """One version."""
+    """A version of a resource."""
 
     version: str
     created_at: float
@@ -55,7 +55,7 @@ class ResourceVersion(msgspec.Struct, frozen=True):
 
 
 class ResourceVersionList(msgspec.Struct, frozen=True):
-    """Versions of a name, oldest first."""
+    """Versions of a resource, oldest first."""
 
     versions: list[ResourceVersion]
 

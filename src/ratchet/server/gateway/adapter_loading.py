@@ -21,7 +21,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, RatchetError
 
 LOAD_TIMEOUT_S = 60.0
-"""Seconds in which a model server loads an adapter."""
+"""Seconds within which a model server must load an adapter."""
 
 RETRY_S = 30.0
 """Seconds after a failed load until the next call tries again."""
@@ -67,7 +67,7 @@ class AdapterLoader:
         folder: The adapters, each in a folder named by its content hash.
         metrics: Counts what was loaded, and what failed.
         clock: Monotonic clock in seconds.
-        timeout_s: Seconds in which an adapter is loaded.
+        timeout_s: Seconds within which an adapter must be loaded.
     """
 
     def __init__(
@@ -120,7 +120,9 @@ class AdapterLoader:
     def refuse(self, upstream: Upstream, weights: NamedWeights) -> None:
         """Record that an upstream does not know an adapter that it has loaded."""
         state = self._state(upstream, weights.name)
-        self._failed(state, upstream, weights, "it loaded them, but still does not know them")
+        self._failed(
+            state, upstream, weights, "it loaded the weights, but still does not know them"
+        )
 
     async def _load(
         self,
@@ -150,7 +152,7 @@ class AdapterLoader:
                 return
             state.loads += 1
             self._count("loaded")
-            _log.warning("The upstream %r serves the weights %s now.", upstream.name, weights.name)
+            _log.warning("The upstream %r now serves the weights %s.", upstream.name, weights.name)
         finally:
             state.task = None
 

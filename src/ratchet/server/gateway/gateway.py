@@ -252,7 +252,7 @@ class Gateway:
                     403,
                     f"A key gives no access to the attempt {target}: only its token does, so that "
                     "the rollout's cost is counted correctly.",
-                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on unchanged, or "
+                    hint=f"Pass on the task's header {ROLLOUT_HEADER.decode()} unchanged, or "
                     "use the base URL that the attempt was given.",
                 )
         if self._attempts is not None and target.is_attempt:

@@ -36,7 +36,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.types import RatchetError
 
 SUBSTITUTE_S = 5.0
-"""Timeout of finding a prompt's replacement, in seconds."""
+"""Timeout for finding a prompt's replacement, in seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -276,7 +276,7 @@ class OutgoingCalls:
         """Refuse a request to an upstream for which neither the server nor the client has a key.
 
         Raises:
-            HttpProblem: So it is.
+            HttpProblem: Neither has one.
         """
         upstream = endpoint.upstream
         if endpoint.addressed:

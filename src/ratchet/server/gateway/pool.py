@@ -20,7 +20,7 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.types.wording import counted
 
 CONNECT_TIMEOUT_S = 10.0
-"""Timeout of connecting to an upstream, in seconds."""
+"""Timeout for connecting to an upstream, in seconds."""
 
 TOTAL_TIMEOUT_S = 3600.0
 """Timeout of a whole call, in seconds."""

@@ -141,7 +141,7 @@ class CallRecording:
             self._assembly = self._dialect.assembly()
 
     def piece(self, piece: bytes) -> None:
-        """Record a piece of the response body, after it was relayed."""
+        """Record a piece of the response body that has been relayed."""
         if not self._first_at:
             self._first_at = time.perf_counter()
         if self._left <= 0:

@@ -91,10 +91,10 @@ MAX_PROMPT_VERSIONS = 100
 """Maximum number of a prompt's versions recognised besides those of a candidate's ancestors."""
 
 MAX_ANCESTORS = 100
-"""Maximum number of ancestors of a candidate that are looked at, the oldest last."""
+"""Maximum number of a candidate's ancestors that are looked at, nearest first."""
 
 MAX_PROMPTS = 1_000
-"""Maximum number of versions that are recognised over all prompts of a candidate."""
+"""Maximum number of versions that are recognised across all prompts of a candidate."""
 
 MAX_TEXTS = 32
 """Maximum number of texts of a request that are examined."""
@@ -420,7 +420,7 @@ def _recognised(
     replacements: _Replacements,
     examined: Sequence[tuple[TextPath, str, Callable[[str], RecognisedPrompt | None]]],
 ) -> list[tuple[str, list[_RecognisedPrompt]]]:
-    """Texts with the candidate's prompts put in, and which prompts these are."""
+    """Each text with the candidate's prompts in it, and the prompts recognised in it."""
     return [_replaced_in(replacements, text, find(text), ()) for _, text, find in examined]
 
 

@@ -92,7 +92,7 @@ def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken)
             raise HttpProblem(
                 400,
                 f"{text[:300]!r} does not name an attempt of a rollout.",
-                hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on unchanged.",
+                hint=f"Pass on the task's header {ROLLOUT_HEADER.decode()} unchanged.",
             )
         if target.is_attempt and target != attempt:
             raise HttpProblem(400, f"The call's path names {target}, but it also names {attempt}.")

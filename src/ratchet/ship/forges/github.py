@@ -175,7 +175,7 @@ class GitHub:
             if error.says("draft") and draft.only_as_draft:
                 raise ShipError(
                     f"{self.repository} does not support draft pull requests, but an unproved "
-                    "candidate is only proposed as a draft.",
+                    "candidate can only be proposed as a draft.",
                     hint=f"The branch {draft.branch} is pushed: open a pull request for it by "
                     "hand.",
                 ) from None

@@ -207,8 +207,8 @@ class ForgeHttp:
             hint = f"The token needs {self.needs}: grant that, {again}."
         elif status == 404:
             message = (
-                f"{self.forge} cannot find {path.partition('?')[0]}, or hides it from the token "
-                f"from {origin}{detail}."
+                f"{self.forge} cannot find {path.partition('?')[0]}, or the token from "
+                f"{origin} may not see it{detail}."
             )
             hint = f"Check the remote's address, and that the token has {self.needs}."
         elif 300 <= status < 400:

@@ -61,7 +61,7 @@ class Forge(Protocol):
         ...
 
     def read(self, number: int) -> RequestRecord:
-        """One request."""
+        """The request of that number."""
         ...
 
     def open(self, draft: RequestDraft) -> RequestRecord:

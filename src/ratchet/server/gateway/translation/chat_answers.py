@@ -23,7 +23,7 @@ def completion_of(message: Mapping[str, Any], created: int) -> dict[str, Any]:
         created: Time of the answer in Unix seconds.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a message.
     """
     if not isinstance(message.get("content"), list):
         raise ValueError("it has no `content`")
@@ -77,7 +77,7 @@ def _refusal(message: Mapping[str, Any]) -> str | None:
 
 
 class ChatChunks:
-    """Makes the events of a streamed message chunks of a chat completion.
+    """Turns the events of a streamed message into chunks of a chat completion.
 
     Args:
         created: Time of the answer in Unix seconds.
@@ -124,7 +124,7 @@ class ChatChunks:
         return []
 
     def end(self) -> list[dict[str, Any]]:
-        """The upstream has said all: an error unless the message has stopped."""
+        """The upstream has sent everything: an error unless the message has stopped."""
         if self._over:
             return []
         self._over = True

@@ -33,11 +33,11 @@ class Findings:
         self._left_out: dict[str, None] = {}
 
     def refuse(self, feature: str, advice: str = _ADVICE) -> None:
-        """Note what has no equivalent and changes the answer."""
+        """Note a feature that would change the answer and has no equivalent."""
         self._refused.setdefault(feature, advice)
 
     def leave_out(self, feature: str) -> None:
-        """Note what has no equivalent and leaves the answer as it is."""
+        """Note a feature that would not change the answer and has no equivalent."""
         self._left_out[feature] = None
 
     @property
@@ -59,7 +59,7 @@ class RefusedField(msgspec.Struct, frozen=True):
     """A field that is refused unless its value asks for nothing."""
 
     nothing: tuple[Any, ...] = ()
-    """Values that ask for nothing, besides null and empty ones."""
+    """Values that ask for nothing, in addition to null and empty ones."""
     advice: str = _ADVICE
 
 

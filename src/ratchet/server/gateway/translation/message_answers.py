@@ -29,7 +29,7 @@ def message_of(completion: Mapping[str, Any], thinks: bool) -> dict[str, Any]:
         thinks: Whether the client asked for thinking: without, Anthropic's answers have none.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a chat completion.
     """
     choices = listed(completion.get("choices"))
     if not choices or not isinstance(choices[0].get("message"), dict):
@@ -90,7 +90,7 @@ def _shown(delta: Mapping[str, Any], thinks: bool) -> dict[str, Any]:
 
 
 class MessageEvents:
-    """Makes the chunks of a streamed chat completion events of a message.
+    """Turns the chunks of a streamed chat completion into events of a message.
 
     Args:
         thinks: Whether the client asked for thinking.
@@ -132,7 +132,7 @@ class MessageEvents:
         return events
 
     def end(self) -> list[dict[str, Any]]:
-        """The upstream has said all: an error unless the model has finished."""
+        """The upstream has sent everything: an error unless the model has finished."""
         if self._over:
             return []
         self._over = True

@@ -16,7 +16,7 @@ _ECHOED = (
     *("instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning"),
     *("temperature", "text", "tool_choice", "tools", "top_p", "truncation"),
 )
-"""RequestFields of a request that its response repeats."""
+"""Fields of a request that its response repeats."""
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ITEM_IDS = {"call": "fc", "reasoning": "rs", "text": "msg", "refusal": "msg"}
@@ -50,7 +50,7 @@ def response_of(
 
 
 class ResponseEvents:
-    """Makes the chunks of a streamed chat completion events of a response.
+    """Turns the chunks of a streamed chat completion into events of a response.
 
     Args:
         request: The client's request.
@@ -103,7 +103,7 @@ class ResponseEvents:
         return events
 
     def end(self) -> list[dict[str, Any]]:
-        """The upstream has said all: an error unless the model has finished."""
+        """The upstream has sent everything: an error unless the model has finished."""
         if self._over:
             return []
         if self._finish is None:

@@ -21,10 +21,10 @@ _FORMATS = frozenset(
 
 
 def closed(schema: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
-    """A schema as Anthropic accepts it: objects have no other keys than those that are named.
+    """A schema as Anthropic accepts it: objects have only the keys that are named.
 
     Limits that it cannot enforce, such as `minimum`, move into the description, as its own
-    libraries do it.
+    libraries do.
 
     Args:
         schema: Any JSON schema.
