@@ -246,7 +246,7 @@ def test_no_more_than_so_many_a_minute(store: Store) -> None:
     bounds = MirrorBounds(share=1.0, per_minute=4.0)
     first = mirror(store, bounds, clock=clock)
     assert (len(first.pairs), len(called)) == (4, 4)
-    assert first.halted == "4 inputs were mirrored within a minute"
+    assert first.halted == "4 inputs mirrored within a minute"
     assert mirror(store, bounds, first.cursor, calls=2).pairs == (), "nor in the next call"
     assert len(called) == 8
 

@@ -36,6 +36,7 @@ from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
 from ratchet.types.trace import CANDIDATE, GROUP, TraceFilter, TraceRecording
 from ratchet.types.traffic import position
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import Evaluator
 
 NICENESS = 19
@@ -189,7 +190,7 @@ class Mirror:
         while not halted and examined < MAX_EXAMINED:
             room = min(PAGE, self._refilled())
             if room < 1:
-                halted = f"{self._bounds.per_minute:g} inputs were mirrored within a minute"
+                halted = f"{counted(self._bounds.per_minute, 'input')} mirrored within a minute"
                 break
             recordings, following = await self._read(cursor, since, now, room)
             if not recordings:

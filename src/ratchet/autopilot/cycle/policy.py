@@ -54,9 +54,7 @@ def may_learn(policy: AutopilotSection, spent: Spending, now: float) -> Wait | N
     """Whether today's budget has anything left for learning."""
     midnight = _midnight(policy, now)
     if spent.rollouts >= policy.rollouts_per_day:
-        return Wait(
-            f"Today's {policy.rollouts_per_day} rollouts are used up (rollouts_per_day).", midnight
-        )
+        return Wait("Today's rollouts are used up (rollouts_per_day).", midnight)
     if spent.dollars >= policy.dollars_per_day:
         return Wait(
             f"Today's ${policy.dollars_per_day:.2f} is used up (dollars_per_day).", midnight
@@ -67,10 +65,8 @@ def may_learn(policy: AutopilotSection, spent: Spending, now: float) -> Wait | N
 def may_propose(policy: AutopilotSection, spent: Spending, now: float) -> Wait | None:
     """Whether another pull request may be opened today."""
     if spent.requests >= policy.requests_per_day:
-        return Wait(
-            f"Today's {policy.requests_per_day} pull requests have been opened (requests_per_day).",
-            _midnight(policy, now),
-        )
+        why = "No more pull requests may be opened today (requests_per_day)."
+        return Wait(why, _midnight(policy, now))
     return None
 
 

@@ -109,8 +109,8 @@ class StateRules:
         if limit is None or self.clock() - cycle.entered_at <= limit[0]:
             return None
         days = limit[0] / DAY_S
-        span = f"{days:g} days" if days >= 1 else f"{limit[0] / 60:g} minutes"
-        rule = f"It was in the state {cycle.state} for more than {span}."
+        span = counted(days, "day") if days >= 1 else f"{limit[0] / 60:g} minutes"
+        rule = f"It was in the state {cycle.state.replace('_', ' ')} for more than {span}."
         if cycle.waits:
             rule += f" {cycle.waits}"
         if limit[1] == "rollback":
@@ -294,9 +294,9 @@ class StateRules:
         if verdict is None and days <= self.config.watch.days:
             return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
         if verdict is None and cycle.request and seen_at is None:
-            sentence = f"Not watched within {self.config.watch.days:g} days. {sentence}"
+            sentence = f"Not watched within {counted(self.config.watch.days, 'day')}. {sentence}"
         elif verdict is None:
-            sentence = f"No alarm within {self.config.watch.days:g} days. {sentence}"
+            sentence = f"No alarm within {counted(self.config.watch.days, 'day')}. {sentence}"
         actions: tuple[Order, ...] = ()
         if verdict == "drift":
             actions = (("notify", {"event": "drift", "text": sentence}),)
@@ -319,7 +319,8 @@ class StateRules:
         return Move(target="quarantined", rule="The rollback is done.", changes=changes)
 
     async def _held(self, cycle: Cycle) -> Step:
-        why = Wait(f"Held at {cycle.held_at}: what is not proved is not shipped.")
+        held_at = (cycle.held_at or "").replace("_", " ")
+        why = Wait(f"Held at {held_at}: what is not proved is not shipped.")
         if cycle.held_at != "pull_request" or not cycle.request:
             return why
         state = await self.parts.request_state(cycle)

@@ -40,7 +40,7 @@ class CoveredCluster(msgspec.Struct, frozen=True):
     examples: tuple[Any, ...]
     """A few live inputs."""
     gap: bool
-    """Whether the dataset has too few of it."""
+    """Whether the dataset has too few tasks of this kind."""
     place: tuple[float, float]
     """Position on a map; nearby clusters have words in common."""
     of_tasks: tuple[int, ...] = ()

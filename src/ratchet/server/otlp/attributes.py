@@ -93,7 +93,7 @@ def cut(attributes: dict[str, Any], notes: list[str], beyond: int = 0) -> dict[s
         bounded[key] = value
     dropped = len(attributes) - len(bounded) + beyond
     if dropped:
-        notes.append(f"{dropped} attributes")
+        notes.append(counted(dropped, "attribute"))
     return bounded
 
 
