@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import textwrap
 from pathlib import Path
 
-from ratchet.autopilot.source_prompts import as_written
-from ratchet.types import PromptTemplate
+from ratchet.autopilot.source_prompts import as_written, source_prompts
+from ratchet.types import PromptTemplate, Span
 
 TEXT = "You are a strict critic of recipes. Say what is missing."
 
@@ -19,3 +21,32 @@ def test_a_prompt_that_stands_in_two_files_names_both(tmp_path: Path) -> None:
     for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "agent")):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     assert as_written(tmp_path, PromptTemplate(TEXT))[1] == ("critic.py:1", "ideas.py:1")
+
+
+def test_a_template_whose_indentation_is_taken_away_is_found_with_its_slots(
+    tmp_path: Path,
+) -> None:
+    source = """
+        import textwrap
+
+        DESCRIPTION = textwrap.dedent(\"\"\"
+            Analyze what was found about {topic}.
+
+            Name the three most important trends, with a reason for each.
+            \"\"\")
+        """
+    (tmp_path / "task.py").write_text(textwrap.dedent(source))
+    sent = "Current task:\n\nAnalyze what was found about tea.\n\nName the three most important"
+    sent += " trends, with a reason for each.\n\nBegin!"
+    message = [{"role": "user", "parts": [{"type": "text", "content": sent}]}]
+    call = Span(
+        trace_id="1" * 32,
+        span_id="1" * 16,
+        parent_id=None,
+        name="chat",
+        start_ns=1,
+        end_ns=2,
+        attributes={"gen_ai.input.messages": json.dumps(message)},
+    )
+    [found] = source_prompts(tmp_path, [call]).counts
+    assert found.template.text.startswith("Analyze what was found about {topic}.\n\nName")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import textwrap
 from collections import Counter
@@ -120,15 +119,18 @@ def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
 
     Programs take the indentation of their source away: `textwrap.dedent`.
     """
-    forms = itertools.chain(with_placeholders(literal), (literal,), _dedented(literal))
+    forms = [
+        form for base in _indented_or_not(literal) for form in (*with_placeholders(base), base)
+    ]
     for template in map(_template, forms):
         if template is not None and recognise_within(template, text) is not None:
             return template
     return None
 
 
-def _dedented(literal: Literal) -> Iterator[Literal]:
-    """The literal without the indentation that its lines share, if they share any."""
+def _indented_or_not(literal: Literal) -> Iterator[Literal]:
+    """The literal, and without the indentation that its lines share, if they share any."""
+    yield literal
     value = textwrap.dedent(literal.value)
     if value != literal.value:
         yield dataclasses.replace(literal, value=value)
