@@ -261,7 +261,7 @@ def program_executor(
         handover.words,
         folder=folder,
         state=state,
-        slots=concurrency or min(DEFAULT_CONCURRENCY, 4 * cores),  # they mostly wait
+        slots=concurrency,
         timeout_s=timeout_s,
         server=url,
         variables=variables,

@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +29,7 @@ from ratchet.run.attempt_relay import AttemptRelays
 from ratchet.run.child import ChildEnd, ChildProcess
 from ratchet.run.denials import with_denials
 from ratchet.run.handover import LAST_LINE, Handover
+from ratchet.run.measured_slots import MeasuredSlots
 from ratchet.run.model_hosts import MODEL_RELAY
 from ratchet.run.program_results import OutputFile, ended_with_input, last_line, result_of
 from ratchet.run.reachable import hosts_of
@@ -58,6 +60,9 @@ STDIN_FILE = "stdin"
 INPUT_FILE = "input"
 OUTPUT_FILE = "output"
 
+MAX_AT_ONCE, MAX_PER_CORE = 16, 4
+"""Maximum number of attempts at once, of commands that mostly wait."""
+
 
 class CommandExecutor:
     """Runs a command for each attempt, without a shell.
@@ -68,7 +73,7 @@ class CommandExecutor:
         command: Program and arguments; they may have placeholders.
         folder: Working folder of the command.
         state: Folder for scratch files.
-        slots: Attempts at once.
+        slots: Attempts at once; None for as many as the cores can keep up with.
         timeout_s: Seconds that one attempt may take.
         server: URL of the server whose gateway serves model calls; empty for none.
         variables: Further variables of the command; they take precedence over the gateway's.
@@ -89,7 +94,7 @@ class CommandExecutor:
         *,
         folder: Path,
         state: Path,
-        slots: int,
+        slots: int | None,
         timeout_s: float,
         server: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
@@ -110,6 +115,8 @@ class CommandExecutor:
         self._copies = containment is not None and containment.level == "bubblewrap"
         """Whether each rollout has a copy of the project's files."""
         self._slots = 1 if self._handover.file and not self._copies else slots
+        cores = os.cpu_count() or 1
+        self._measured = MeasuredSlots(cores, min(MAX_AT_ONCE, MAX_PER_CORE * cores))
         self._timeout_s = timeout_s
         self._server = server
         self._relays = AttemptRelays(server, model_hosts) if server and model_hosts else None
@@ -123,7 +130,7 @@ class CommandExecutor:
     @property
     def slots(self) -> int:
         """Number of concurrent attempts."""
-        return self._slots
+        return self._slots or self._measured.slots
 
     async def start(self) -> None:
         """Check that the command exists.
@@ -187,7 +194,9 @@ class CommandExecutor:
             writable=[folder, *([output_file.path] if output_file and not self._copies else [])],
         )
         try:
+            began = time.monotonic()
             ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
+            self._measured.ended(time.monotonic() - began)
             if output_file is not None:
                 await asyncio.to_thread(output_file.read)
         except (OSError, ValueError) as error:
