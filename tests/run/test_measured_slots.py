@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from contextlib import ExitStack
 
 import pytest
 
-from ratchet.run.measured_slots import MeasuredSlots, slots_for
-
-BUSY = "import time\nwhile time.process_time() < 0.5: pass"
+from ratchet.run.measured_slots import MeasuredSlots, busy_s
 
 
 @pytest.mark.parametrize(
-    ("cpu_s", "wall_s", "slots"),
-    [(1.0, 1.0, 2), (4.0, 1.0, 1), (0.6, 1.0, 3), (0.1, 1.0, 8), (0.0, 1.0, 8), (1.0, 0.0, 2)],
-    ids=["busy", "several threads", "half busy", "waits", "idle", "no time"],
+    ("busy", "slots"),
+    [(2.0, 2), (1.8, 2), (1.2, 3), (0.2, 8), (0.0, 8)],
+    ids=["busy", "almost", "half busy", "waits", "idle"],
 )
-def test_as_many_run_as_the_cores_keep_up_with(cpu_s: float, wall_s: float, slots: int) -> None:
-    assert slots_for(cpu_s, wall_s, cores=2, most=8) == slots
+def test_as_many_commands_run_as_the_cores_keep_up_with(busy: float, slots: int) -> None:
+    """Two commands of ten seconds on two cores, which are busy for `busy` of every second."""
+    now = [100.0]
+    measured = MeasuredSlots(2, 8, busy_s=lambda: now[0] * busy, clock=lambda: now[0])
+    assert measured.slots == 2
+    with ExitStack() as later:
+        with measured.running():
+            later.enter_context(measured.running())
+            now[0] += 10
+        with measured.running():
+            now[0] += 10
+        assert measured.slots == slots
+        now[0] += 1_000
+    assert measured.slots == slots, "once decided, it stays"
 
 
-def test_the_first_commands_run_one_per_core_and_decide() -> None:
-    measured = MeasuredSlots(cores=2, most=8)
-    assert measured.slots == 2
-    for _ in range(2):
-        subprocess.run([sys.executable, "-c", BUSY], check=True)
-        measured.ended(0.5)  # as on a core of its own, whatever else runs on this machine
-    assert measured.slots == 2
-    waiting = MeasuredSlots(cores=2, most=8)
-    for _ in range(2):
-        waiting.ended(9.0)
-    assert waiting.slots == 8
-    assert MeasuredSlots(cores=os.cpu_count() or 1, most=1).slots == 1
+def test_a_single_slot_stays_one() -> None:
+    measured = MeasuredSlots(4, 1)
+    for _ in range(4):
+        with measured.running():
+            pass
+    assert measured.slots == 1
+
+
+def test_the_machine_says_how_busy_it_was() -> None:
+    before = busy_s()
+    while busy_s() <= before:
+        sum(range(10_000))
+    assert busy_s() > before

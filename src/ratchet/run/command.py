@@ -15,7 +15,6 @@ import os
 import shlex
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -194,9 +193,8 @@ class CommandExecutor:
             writable=[folder, *([output_file.path] if output_file and not self._copies else [])],
         )
         try:
-            began = time.monotonic()
-            ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
-            self._measured.ended(time.monotonic() - began)
+            with self._measured.running():
+                ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
             if output_file is not None:
                 await asyncio.to_thread(output_file.read)
         except (OSError, ValueError) as error:
