@@ -94,7 +94,7 @@ def test_auto_promotes_without_a_coach_that_hangs_and_names_it(make_project: Mak
         assert done.returncode == 0, said
         assert "did not answer within 0 s" in said
         assert "auto continues without the coach" in said
-        assert "few_shot works on 'system'" in said
+        assert "Next, few_shot on 'system'" in said
         assert "Found without the coach: The coach is unavailable" in said
         assert len(endpoint.requests) == 2  # asked twice, not for ten minutes
         told: dict[str, Any] = project.json("improve")
@@ -108,7 +108,7 @@ def test_auto_without_a_coach_and_without_a_gain_ends_with_8(make_project: MakeP
         done = project.ratchet("improve")
         said = text_of(done)
         assert done.returncode == 8, said
-        assert "few_shot works on 'system'" in said
+        assert "Next, few_shot on 'system'" in said
         assert "Nothing better was found without it" in said
         assert "No significant gain" not in said
         # The coach answers again: the same command goes on where it was lost.
@@ -151,7 +151,7 @@ def test_a_coach_that_answers_nothing_usable_is_named_at_the_end(
         done = project.ratchet("improve")
         said = text_of(done)
         assert done.returncode == 8, said
-        assert "few_shot works on 'system'" in said
+        assert "Next, few_shot on 'system'" in said
         assert "The coach is unavailable" in done.stderr
 
 

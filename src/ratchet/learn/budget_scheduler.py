@@ -213,7 +213,7 @@ class BudgetScheduler:
     async def _slice(self, number: int, record: ArmRecord) -> None:
         lab = self._lab
         name = f"{number:02d}-{record.arm.name}"
-        lab.note(f"{record.arm.name} works on {_names(record.targets)}: {self._why(record)}.")
+        lab.note(f"Next, {record.arm.name} on {_names(record.targets)}: {self._why(record)}.")
         share = self._share()
         part = lab.part(
             name,
