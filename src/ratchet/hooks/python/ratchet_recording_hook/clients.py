@@ -134,7 +134,7 @@ def _path(url: str) -> str:
     return "/" + url.split("/", 3)[3]
 
 
-_NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport")
+_NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport", "_TestClientTransport")
 
 
 def _httpx(watched: LedClients, library: str, module: Any) -> None:
