@@ -52,7 +52,10 @@ ROLLOUTS_READ = 50
 
 def evaluate(
     folder: Folder = Path("."),
-    split: Annotated[str, typer.Option(help="train, val, test or all.")] = "val",
+    split: Annotated[
+        str | None,
+        typer.Option(help="train, val, test or all; by default val, or all if val has no task."),
+    ] = None,
     candidate: Annotated[
         list[str] | None,
         typer.Option("--candidate", "-c", help="Start of a candidate's id, or source; repeatable."),
@@ -75,6 +78,9 @@ def evaluate(
       ratchet eval --split train -c source -c 1a2b3c4d
     """
     project = project_in(folder).with_dataset(dataset)
+    if split is None:
+        tasks, _ = project_dataset(project, skip_bad=skip_bad, needs=())
+        split = "val" if tasks.split("val") else "all"
     lock = FileLock(
         project.prepare_state() / "locks" / "eval.lock", "`ratchet eval` in this project"
     )

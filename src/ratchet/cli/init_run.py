@@ -546,7 +546,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     if not (declaring.verification.learned or derived.prompts or declaring.names):
         return [
             *steps,
-            "ratchet eval --split all (shows latency and cost). For ratchet improve there is no"
+            "ratchet eval (shows latency and cost). For ratchet improve there is no"
             " prompt: the source holds none of the texts that the model got",
         ]
     tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
@@ -557,7 +557,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
         return [*steps, f"ratchet eval ({progress})"]
     return [
         *steps,
-        "ratchet eval --split all (shows latency and cost)",
+        "ratchet eval (shows latency and cost)",
         f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}), name an evaluator'
         f" in {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then:"
         " ratchet eval",
