@@ -779,6 +779,34 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
     assert "Is 1 + 1 & more = a cup?" in upstream.seen[-1].body.decode()
 
 
+@pytest.mark.parametrize(
+    ("question", "command", "task"),
+    [
+        ('" ".join(sys.argv[1:])', "agent.py {input}", "Where is my pan?"),
+        (
+            '"{} {} {} {}".format(*sys.argv[1:])',
+            "agent.py {input.word_1} is my {input.word_2}",
+            {"word_1": "Where", "word_2": "pan?"},
+        ),
+    ],
+    ids=["joined", "four arguments"],
+)
+def test_a_sentence_without_quotes_is_one_input_if_the_program_takes_it_so(
+    tmp_path: Path, upstream: StubUpstream, question: str, command: str, task: object
+) -> None:
+    agent = f"""
+        import sys
+        from support.agent import ask
+        print(ask("You answer for the shop.", {question}))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "agent.py": agent})
+    said = shop.init("--", sys.executable, *["agent.py", "Where", "is", "my", "pan?"])
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.settings["agent"]["command"].endswith(command)
+    [line] = (shop.root / "tasks.jsonl").read_text().splitlines()
+    assert json.loads(line)["input"] == task
+
+
 def test_an_answer_is_known_by_the_values_of_the_models_json(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

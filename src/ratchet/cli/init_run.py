@@ -41,6 +41,7 @@ from ratchet.cli.init_verify import (
     WiringVerification,
     verify,
 )
+from ratchet.cli.init_words import quoted
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
@@ -129,7 +130,7 @@ def wire_by_watching(
     agent_s.append(recording.seconds)
     check_recorded(recording, options.allowed)
     inventory = look(root)
-    derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
+    derived = _derived(recording, root, options)
     _check_sent(options.inputs, run, derived)
     if not json:
         print_recorded(recording, derived)
@@ -444,6 +445,19 @@ def _check_unwired(root: Path) -> None:
             hint="Undo the wiring first (ratchet init --undo), or edit the file and check it: "
             "ratchet doctor",
         )
+
+
+def _derived(recording: Recording, root: Path, options: InitOptions) -> Derived:
+    """The wirings of a run; first those of a sentence that was typed without quotes."""
+    found = partial(
+        derive, root=root, paths=_paths(root), chosen=options.inputs, allowed=options.allowed
+    )
+    derived = found(recording)
+    whole = None if options.inputs else quoted(recording)
+    if whole is None:
+        return derived
+    first = found(whole)
+    return msgspec.structs.replace(first, wirings=(*first.wirings, *derived.wirings))
 
 
 def _check_inputs(root: Path, run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
