@@ -6,7 +6,6 @@ from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
 from ratchet.cli.console import display_path, number, one_line, out, short, table
-from ratchet.llm import why_unknown
 from ratchet.ship.headline import saved
 from ratchet.types import Cost, Decision, GuardrailResult
 from ratchet.types.interval_text import interval_ends
@@ -23,6 +22,8 @@ def costs_text(costs: RunCosts) -> str:
     if costs.cost.known_usd:
         parts.append(f"total cost {costs.cost}")
     elif costs.cost.unpriced:
+        from ratchet.llm import why_unknown  # which takes long to import
+
         parts.append(f"cost unknown: {'; '.join(map(why_unknown, costs.cost.unpriced))}")
     return "; ".join(parts)
 
