@@ -199,6 +199,7 @@ def test_a_prompt_takes_the_place_of_another_as_it_stood_there() -> None:
     assert with_whitespace_of("new\ntext\n", "old\r\ntext") == "new\r\ntext"
     assert with_whitespace_of("new\n", "old") == "new"
     assert with_whitespace_of("new\n", "old\n") == "new\n"
+    assert with_whitespace_of("new", "\told ") == "\tnew "
     assert with_whitespace_of("a\r\nb\n", "x\r\ny\n") == "a\r\nb\n"
 
 

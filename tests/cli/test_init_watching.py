@@ -753,7 +753,7 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
             def do_POST(self):
                 is_form = self.headers["content-type"] == "application/x-www-form-urlencoded"
                 asked = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
-                said = ask("You answer for the shop.", *asked["msg"])
+                said = ask("You answer for the shop. ", *asked["msg"])
                 self.send_response(200 if is_form else 415)
                 self.end_headers()
                 self.wfile.write(said.encode())
@@ -770,6 +770,7 @@ def test_a_service_that_takes_a_form_is_sent_one(tmp_path: Path, upstream: StubU
     said = shop.init(*words, "--data", "msg=Where is my pan %26 lid?&from=desk")
     assert all(finding["holds"] for finding in said["findings"])
     assert shop.settings["agent"]["form"] == {"msg": "{input}", "from": "desk"}
+    assert "restart" not in shop.settings["agent"], "the prompt's last space is kept"
     whole = shop.ratchet("run", '{"msg": "Where is my cup?", "from": "desk"}', "--json")
     assert whole.returncode == 0, whole.stderr
     assert "Where is my cup?" in upstream.seen[-1].body.decode()

@@ -174,10 +174,14 @@ def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
 
 
 def with_whitespace_of(text: str, original: str) -> str:
-    """Give a text the original's line endings, and its outer white space if the text has none."""
+    """Give a text the original's line endings, and its outer white space unless both have some."""
     if "\r\n" in original and "\r" not in text:
         text = text.replace("\n", "\r\n")
-    return text if original != original.strip() else text.strip()
+    bare, core = text.strip(), original.strip()
+    if text != bare and original != core:
+        return text
+    begin = original.index(core)
+    return f"{original[:begin]}{bare}{original[begin + len(core) :]}"
 
 
 class _Entry(NamedTuple):

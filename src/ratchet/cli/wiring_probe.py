@@ -275,7 +275,7 @@ def _likeness(text: str, recorded: str) -> float:
 
 
 def _changed(prompt: PromptTemplate, number: int) -> PromptTemplate:
-    return PromptTemplate(prompt.text + CHANGE.format(number), prompt.engine)
+    return PromptTemplate(prompt.text.strip() + CHANGE.format(number), prompt.engine)
 
 
 def _say(sentence: str) -> None:
