@@ -348,7 +348,7 @@ class CallRelay:
             return UpstreamFailure("timeout", 504, f"{who} sent nothing for {timeout_s:g} s.")
         if isinstance(error, aiohttp.ClientConnectorError):
             fixed = (
-                " The agent calls it whatever variables such as OPENAI_BASE_URL say: see model_hosts"
+                " The agent calls it whatever OPENAI_BASE_URL and the like say; see model_hosts"
                 " in ratchet.toml."
                 if self._outgoing.endpoint.addressed
                 else ""
