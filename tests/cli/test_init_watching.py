@@ -860,6 +860,11 @@ def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
     assert other.returncode == 2
     assert "may be a secret" in other.stderr
     assert "other-key" not in other.stderr
+    token = "sk-" + "a1b2c3d4" * 5
+    hidden = shop.ratchet("init", "--yes", *words, "--header", f"X-Tenant: {token}")
+    assert hidden.returncode == 2
+    assert "There is a secret in --header X-Tenant." in " ".join(hidden.stderr.split())
+    assert token not in hidden.stderr
     said = shop.init(*words, "--header", f"Authorization: Bearer {key}")
     assert all(finding["holds"] for finding in said["findings"])
     assert shop.settings["agent"]["headers"] == {"Authorization": "Bearer $SERVICE_KEY"}
@@ -871,7 +876,7 @@ def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
     (shop.root / ".env").write_text("")
     unset = shop.ratchet("run", "Where is my cup?")
     assert unset.returncode == 2
-    assert "need SERVICE_KEY, which is not set" in " ".join(unset.stderr.split())
+    assert "variables that are not set: SERVICE_KEY." in " ".join(unset.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -1133,7 +1138,7 @@ def test_a_host_that_a_tool_lacks_in_rollouts_is_not_said_to_be_needless(
     assert "The prompts are the same; what tools returned is not." in said
     assert f"It tried localhost:{search.port}; this was denied." in said
     assert "do not need it" not in said
-    assert f"undo, and record with --allow localhost:{search.port}" in said
+    assert f"undo, and record again with --allow localhost:{search.port}" in said
 
 
 def test_an_answer_of_a_cache_in_the_home_folder_is_recorded_without_it(

@@ -43,8 +43,8 @@ from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, ConfigError
 from ratchet.types.wording import counted
 
-MIN_TASKS = 5
-"""Minimum number of tasks whose answers are worth a remark if all of them are the same."""
+MIN_SAME_ANSWERS = 5
+"""Minimum number of tasks that got the same answer for it to be worth a remark."""
 
 ROLLOUTS_READ = 50
 """Maximum number of rollouts whose spans are in memory at the same time."""
@@ -78,9 +78,6 @@ def evaluate(
       ratchet eval --split train -c source -c 1a2b3c4d
     """
     project = project_in(folder).with_dataset(dataset)
-    if split is None:
-        tasks, _ = project_dataset(project, skip_bad=skip_bad, needs=())
-        split = "val" if tasks.split("val") else "all"
     lock = FileLock(
         project.prepare_state() / "locks" / "eval.lock", "`ratchet eval` in this project"
     )
@@ -90,7 +87,7 @@ def evaluate(
         TerminalWatcher(err if json else out) as watcher,
         agent_model(project, watcher.message),
     ):
-        batches = wait_for(
+        split, batches = wait_for(
             _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad),
             quiet=json,
             paid_by=project,
@@ -112,15 +109,15 @@ async def _evaluate(
     project: Project,
     store: Store,
     watcher: TerminalWatcher,
-    split: str,
+    split: str | None,
     names: Sequence[str] | None,
     limit: int | None,
     repeat: int,
     fresh: bool,
     skip_bad: bool,
-) -> list[Batch]:
+) -> tuple[str, list[Batch]]:
     agent = project.load_agent()
-    tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
+    split, tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
     check_task_inputs(agent, tasks)
     if sentence := same_for_all(agent, tasks):
         watcher.message(sentence)
@@ -157,7 +154,7 @@ async def _evaluate(
             watcher.message(sentence)
     if sentence := await _cannot_decide(project, store, agent, evaluators, skip_bad):
         watcher.message(sentence)
-    return batches
+    return split, batches
 
 
 async def _cannot_decide(
@@ -237,7 +234,8 @@ def _only_answer(batch: Batch) -> str:
     expected = {
         msgspec.json.encode(task.expected) for task, _ in ended if task.expected is not None
     }
-    if len({task.id for task, _ in ended}) < MIN_TASKS or len(answers) > 1 or len(expected) == 1:
+    tasks = len({task.id for task, _ in ended})
+    if tasks < MIN_SAME_ANSWERS or len(answers) > 1 or len(expected) == 1:
         return ""
     return one_line(ended[0][1].output)
 

@@ -314,6 +314,8 @@ def _check_secrets(run: CommandRun | ServiceRun) -> None:
     else:
         texts = {f"word {number} of --serve": word for number, word in enumerate(run.serve, 1)}
         texts |= {"--url": run.url, "--data": run.data}
+        headers = {name: value for name, value in run.headers.items() if "$" not in value}
+        texts |= {f"--header {name}": f"{name}: {value}" for name, value in headers.items()}
     places = [name for name, text in texts.items() if redactor.removed(text)]
     if places:
         raise InputError(

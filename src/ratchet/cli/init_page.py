@@ -129,10 +129,10 @@ def print_verified(
     if verification.denied and same and not recording.simulated:
         _say("  Even so, the agent sent its model the same texts, so rollouts do not need it.")
     elif verification.denied:
-        contained = "The recorded run was contained, too. " if recording.simulated else ""
-        allowing = "".join(f" --allow {act.allow}" for act in verification.denied if act.allow)
-        needed = f"If the agent needs this, undo, and record with{allowing}" if allowing else ""
-        _say(f"  {contained}{needed}".rstrip())
+        if recording.simulated:
+            _say("  The recorded run was contained, too.")
+        if allowing := "".join(f" --allow {act.allow}" for act in verification.denied if act.allow):
+            _say(f"  If the agent needs this, undo, and record again with{allowing}")
     if verification.learned:
         _say("\nIts prompts, by the names that ratchet improve uses:")
     for prompt in verification.learned:

@@ -11,13 +11,13 @@ from ratchet.types import ShipError
 MESSAGE = "Changed by the recorded run of ratchet init"
 
 
-def has_stash(root: Path) -> bool:
-    """Whether git's stash holds changes of a recorded run."""
+def stash_entry(root: Path) -> str:
+    """The newest entry of git's stash with changes of a recorded run; empty if there is none."""
     try:
         entries = Repository.open(root).output("stash", "list").decode(errors="replace")
     except ShipError:
-        return False
-    return MESSAGE in entries
+        return ""
+    return next((e.partition(":")[0] for e in entries.splitlines() if MESSAGE in e), "")
 
 
 class CommittedFiles:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ratchet.cli.console import out, print_json
 from ratchet.cli.init_page import left_by_run
-from ratchet.cli.init_stash import has_stash
+from ratchet.cli.init_stash import stash_entry
 from ratchet.wire.applying import undo
 
 
@@ -37,9 +37,10 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
         )
     for sentence in left_by_run(root, undone.traces):
         out.print(sentence, markup=False)
-    if has_stash(root):
+    if entry := stash_entry(root):
         out.print(
-            "The recorded run's changes to tracked files are still in git's stash: git stash pop",
+            "The recorded run's changes to tracked files are still in git's stash: git stash pop"
+            f" {entry}",
             markup=False,
         )
     if undone.commit:

@@ -80,7 +80,7 @@ def run(
                 limit=limit if split else None,
                 skip_bad=skip_bad,
                 say=watcher.message,
-            )
+            ).tasks
         if task is not None:
             tasks = [dataset_task for dataset_task in tasks if dataset_task.id == task]
             if not tasks:

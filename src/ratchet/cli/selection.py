@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.models_in_calls import adopt_models
@@ -13,25 +14,34 @@ from ratchet.types import SPLITS, Candidate, InputError, Release, Task
 from ratchet.types.wording import counted
 
 
+class SelectedTasks(NamedTuple):
+    """Tasks to run."""
+
+    split: str
+    """train, val, test or all."""
+    tasks: list[Task]
+
+
 def select_tasks(
     project: Project,
-    split: str,
+    split: str | None,
     *,
     limit: int | None,
     skip_bad: bool,
     say: Callable[[str], None],
-) -> list[Task]:
-    """The tasks of a split, or of all splits.
+) -> SelectedTasks:
+    """The tasks of a split, or of all splits; of val by default, or of all if val has none.
 
     Raises:
         InputError: There is no such split, or it is empty.
     """
-    wanted = [name for name in SPLITS if split in (name, "all")]
-    if not wanted:
+    if split not in (None, *SPLITS, "all"):
         raise InputError(f"There is no split {split!r}; use train, val, test or all.")
     dataset, sentences = project_dataset(project, skip_bad=skip_bad, needs=())
     for sentence in sentences:
         say(sentence)
+    split = split or ("val" if dataset.split("val") else "all")
+    wanted = [name for name in SPLITS if split in (name, "all")]
     tasks = [task for task in dataset.tasks if dataset.splits[task.id] in wanted]
     if not tasks:
         raise InputError(
@@ -46,7 +56,7 @@ def select_tasks(
             f"The {split} split has {len(tasks)} of {counted(len(dataset.tasks), 'task')}; "
             "--split all runs all of them."
         )
-    return tasks
+    return SelectedTasks(split, tasks)
 
 
 def select_candidates(

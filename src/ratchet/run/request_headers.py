@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ratchet.observe.redaction.fields import is_secret_name
 from ratchet.types import ConfigError, InputError
 
 MIN_SECRET = 8
@@ -13,9 +14,7 @@ MIN_SECRET = 8
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 """A field name of RFC 9110."""
 
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-
-_SECRET = re.compile(r"auth|cookie|key|token|secret|password|session", re.IGNORECASE)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 
 _OWN = re.compile(r"host|content-length|transfer-encoding|connection|traceparent|x-ratchet-.*")
 """Headers that Ratchet or the HTTP client sets."""
@@ -52,11 +51,13 @@ def header_of(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
         raise InputError(f"--header: {error.message}") from None
     if not colon or not value:
         raise InputError(f'--header {name}: expected "NAME: VALUE".')
-    if _VARIABLE.search(value) or not _SECRET.search(name):
+    is_key = is_secret_name(name) or name.lower().endswith("key")
+    if _VARIABLE.search(value) or not is_key:
         return name, value
-    for variable, held in sorted(environ.items(), key=lambda item: -len(item[1])):
-        if len(held) >= MIN_SECRET and held in value:
-            return name, value.replace(held, f"${variable}")
+    scheme, space, secret = value.rpartition(" ")  # as in `Bearer KEY`
+    for variable, held in environ.items():
+        if len(held) >= MIN_SECRET and held in (secret, value):
+            return name, f"${variable}" if held == value else f"{scheme}{space}${variable}"
     raise InputError(
         f"The value of the header {name} would be written to ratchet.toml, and may be a secret.",
         hint="Put it into a variable of the environment or of .env, and name that, in single "
@@ -73,8 +74,8 @@ def filled_headers(headers: Mapping[str, str], environ: Mapping[str, str]) -> di
     named = {m[1] or m[2] for value in headers.values() for m in _VARIABLE.finditer(value)}
     if unset := sorted(name for name in named if not environ.get(name)):
         raise ConfigError(
-            f"The service's headers need {', '.join(unset)}, which is not set.",
-            hint="Set it in the environment or in .env.",
+            f"Headers of the service name variables that are not set: {', '.join(unset)}.",
+            hint="Set them in the environment or in .env.",
         )
     return {
         name.lower(): _VARIABLE.sub(lambda match: environ[match[1] or match[2]], value)
