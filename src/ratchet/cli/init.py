@@ -251,11 +251,13 @@ def _run_of(
 
 
 def _headers(root: Path, texts: Sequence[str]) -> dict[str, str]:
-    from ratchet.run.request_headers import header_of
+    from ratchet.run.request_headers import filled_headers, header_of
     from ratchet.source.dotenv import read_dotenv
 
     owner = {**read_dotenv(root), **os.environ}
-    return dict(header_of(text, owner) for text in texts)
+    headers = dict(header_of(text, owner) for text in texts)
+    filled_headers(headers, owner)  # a variable that is not set is told before anything runs
+    return headers
 
 
 def _asked(root: Path) -> tuple[str, ...]:

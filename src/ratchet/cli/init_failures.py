@@ -45,7 +45,7 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
         else f"The command ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)
         else f"The service answered with status {recording.response_status}: "
-        f"{one_line(recording.response, MAX_ANSWER) or 'nothing'}"
+        f"{one_line(recording.response, MAX_ANSWER) or 'nothing'}."
     )
     notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
