@@ -241,7 +241,8 @@ def test_only_the_splits_that_are_asked_for_need_tasks(
     make_project: MakeProject, tmp_path: Path, shares: str
 ) -> None:
     def selected(split: str) -> list[Task]:
-        return select_tasks(make_project(shares), split, limit=None, skip_bad=False, say=print)
+        project = make_project(shares)
+        return select_tasks(project, split, limit=None, skip_bad=False, say=print).tasks
 
     stating(tmp_path, "val", "val", "val")
     assert len(selected("val")) == len(selected("all")) == 3
