@@ -206,3 +206,29 @@ def test_a_gain_that_a_guardrail_kept_back_says_how_it_can_ship_and_then_does(
     project.write("ratchet.toml", off)
     project.commit("latency does not matter")
     assert project.json("improve", "--seed", "1")["verdict"] == "promote"
+
+
+def test_an_unknown_cost_stops_only_candidates_of_a_guardrail_that_was_asked_for(
+    make_project: MakeProject,
+) -> None:
+    calls = AGENT.replace(
+        "def answer(number):\n",
+        "def answer(number):\n"
+        '    with ratchet.llm_call(model="house-model") as call:\n'
+        '        call.set("gen_ai.usage.input_tokens", 10)\n',
+    )
+    config = CONFIG + INLINE
+    project = make_project(agent=calls, config=config)
+    shipped = project.ratchet("improve")
+    assert (
+        "The cost was not measured: the price of 'house-model' is unknown; set it under [prices]"
+        " in ratchet.toml. So no guardrail on cost applies"
+    ) in " ".join(shipped.stdout.split())
+    assert project.json("improve")["verdict"] == "promote"
+    project.write("ratchet.toml", config + '[[guardrails]]\nmetric = "cost"\nmargin = 0.01\n')
+    project.commit("a guardrail")
+    kept_back = project.ratchet("improve", "--seed", "1")
+    assert "So the guardrail on cost will stop every candidate" in " ".join(
+        kept_back.stdout.split()
+    )
+    assert project.json("improve", "--seed", "1")["verdict"] == "guardrail"

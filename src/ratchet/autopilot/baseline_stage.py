@@ -11,16 +11,16 @@ from ratchet.autopilot.chosen_candidate import level_sentence
 from ratchet.autopilot.earlier_runs import earlier_runs
 from ratchet.autopilot.experiment import next_level, reach
 from ratchet.autopilot.failed_rollout import require_success
-from ratchet.autopilot.improve_run import MARGIN_KEY, ImproveRun
+from ratchet.autopilot.improve_run import MARGIN_KEY, UNGUARDED_KEY, ImproveRun
 from ratchet.autopilot.prompt_discovery import unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook, variance
 from ratchet.autopilot.report_cards import (
     check_evaluators,
     check_objective,
-    never_measured,
     trust_objective,
+    why_never_measured,
 )
-from ratchet.learn import mean
+from ratchet.learn import Evaluation, mean
 from ratchet.llm import paid_from
 from ratchet.prove.tasks_needed import provable_margin
 from ratchet.run.paid import RolloutRunner
@@ -108,11 +108,11 @@ async def measure_baseline(work: ImproveRun, runner: RolloutRunner) -> None:
     )
     require_success([e.rollout for e in evaluations], work.store, "val task")
     check_evaluators(
-        work.evaluators, {work.objective, *(g.metric for g in work.guardrails)}, evaluations
+        work.evaluators,
+        {work.objective, *(g.metric for g in work.configured_guardrails)},
+        evaluations,
     )
-    for guardrail in work.guardrails:
-        if sentence := never_measured(guardrail.metric, evaluations):
-            work.watcher.message(sentence)
+    _fix_guardrails(work, evaluations)
     value = mean(evaluations)
     if all(evaluation.value is None for evaluation in evaluations):
         error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")
@@ -164,6 +164,30 @@ async def trust_once(work: ImproveRun) -> None:
     trust_entry = {**msgspec.to_builtins(trust), "evaluator": work.objective}
     work.store.journal.append(work.run.id, "trust", trust_entry, time.time())
     work.watcher.message(trust.sentence)
+
+
+def _fix_guardrails(work: ImproveRun, evaluations: Sequence[Evaluation]) -> None:
+    """Fix and report which guardrails apply: none that is a default and measures nothing."""
+    unguarded = []
+    for guardrail in work.configured_guardrails:
+        reason = why_never_measured(guardrail.metric, evaluations)
+        if not reason:
+            continue
+        if guardrail.metric in work.unchosen:
+            unguarded.append(guardrail.metric)
+            work.watcher.message(
+                f"{reason} So no guardrail on {guardrail.metric} applies: a candidate may raise it"
+                " unnoticed."
+            )
+        else:
+            work.watcher.message(
+                f"{reason} So the guardrail on {guardrail.metric} will stop every candidate. To"
+                " decide without it, add to ratchet.toml:\n"
+                f'[[guardrails]]\nmetric = "{guardrail.metric}"\noff = true'
+            )
+    if unguarded:
+        entry = {"metrics": unguarded}
+        work.store.journal.append(work.run.id, UNGUARDED_KEY, entry, time.time())
 
 
 def _fix_margin(work: ImproveRun, scores: Sequence[float]) -> None:

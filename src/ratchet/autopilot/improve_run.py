@@ -31,7 +31,7 @@ from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient
-from ratchet.prove import level
+from ratchet.prove import Guardrail, level
 from ratchet.run.paid import RolloutRunner
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
@@ -52,6 +52,9 @@ L = TypeVar("L", bound=Lab)
 
 MARGIN_KEY = "margin"
 """Key in a run's journal of how much lower a candidate may score."""
+
+UNGUARDED_KEY = "unguarded"
+"""Key in a run's journal of the metrics without a guardrail, since they cannot be measured."""
 
 LEARN = "learn"
 """Prefix of the purpose of learning's rollouts."""
@@ -108,7 +111,7 @@ class ImproveRun:
         self.frozen_sets = tuple(store.frozen_sets.of_project(self.identity))
         if cap is not None:
             self.project = project = self._capped(cap)
-        self.guardrails = guardrails_of(project.config, self.evaluators)
+        self.configured_guardrails = guardrails_of(project.config, self.evaluators)
         self.algorithm = self.make_algorithm()
         self.seed = project.config.improve.seed if seed is None else seed
         release_tests(project)  # refused before anything is spent
@@ -191,12 +194,30 @@ class ImproveRun:
             futility_alpha=config.prove.futility_alpha,
             min_pairs=config.prove.min_pairs,
             guardrails=self.guardrails,
-            widened=unchosen_margins(self.project.config, self.guardrails),
+            widened=self.unchosen,
             minimised=config.objective.minimise or "",
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self.by_judge else 0,
             frozen=self.frozen_sets,
+        )
+
+    @property
+    def unchosen(self) -> frozenset[str]:
+        """The metrics of guardrails that apply by default."""
+        return unchosen_margins(self.project.config, self.configured_guardrails)
+
+    @property
+    def guardrails(self) -> tuple[Guardrail, ...]:
+        """The guardrails of the proof, without default ones that no baseline rollout measured.
+
+        Fixed once the baseline has run, before learning begins.
+        """
+        fixed: Any = self.store.journal.get(self.run.id, UNGUARDED_KEY) or {"metrics": []}
+        return tuple(
+            guardrail
+            for guardrail in self.configured_guardrails
+            if guardrail.metric not in fixed["metrics"]
         )
 
     @property

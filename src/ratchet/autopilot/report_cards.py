@@ -159,15 +159,15 @@ def check_evaluators(
             )
 
 
-def never_measured(metric: str, evaluations: Sequence[Evaluation]) -> str:
-    """What to do if a guardrail's metric has no value on any of the baseline's outputs.
+def why_never_measured(metric: str, evaluations: Sequence[Evaluation]) -> str:
+    """Why a guardrail's metric has no value on any of the baseline's outputs.
 
     Args:
         metric: The guardrail's.
         evaluations: The baseline's.
 
     Returns:
-        A sentence; empty if it was measured once.
+        A sentence; empty if it was measured at least once.
     """
     scores = [
         evaluation.scores[metric]
@@ -176,11 +176,7 @@ def never_measured(metric: str, evaluations: Sequence[Evaluation]) -> str:
     ]
     if not scores or any(score.value is not None for score in scores):
         return ""
-    return (
-        f"The guardrail on {metric} will stop every candidate, since {metric} was not measured on"
-        f" any task: {scores[0].error} To decide without it, add to ratchet.toml:\n"
-        f'[[guardrails]]\nmetric = "{metric}"\noff = true'
-    )
+    return scores[0].error or f"Nothing measured {metric}."
 
 
 async def trust_objective(

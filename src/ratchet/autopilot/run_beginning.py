@@ -34,7 +34,7 @@ def begin_run(work: ImproveRun, only_run: str | None) -> Run:
         *conditions,
         [[e.name, e.version] for e in work.evaluators],
         work.project.rules(),
-        msgspec.to_builtins(work.guardrails),
+        msgspec.to_builtins(work.configured_guardrails),
         work.seed,
         *(work.chosen.identity if work.chosen is not None else []),
     ]
