@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 
 import msgspec
 
+from ratchet.autopilot.learning_sections import ProveSection
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.task_roles import TaskRoles, without_learned
 from ratchet.curate import read_tasks, split_tasks
 from ratchet.curate.split import groups_of, input_key
-from ratchet.curate.usual_split import LARGE_FILE_SHARES, usual_split
+from ratchet.curate.usual_split import LARGE_FILE_SHARES, TEST_OF_FEW, usual_split
 from ratchet.prove.alpha import level
 from ratchet.prove.tasks_needed import tasks_needed
 from ratchet.stats.gain import USUAL_GAIN
@@ -22,6 +24,12 @@ from ratchet.types.wording import counted
 PLANNED_VARIANCE = 0.25
 """Assumed variance of differences when collecting test tasks: scores of 0 and 1, half of them
 equal for both candidates."""
+
+
+def tasks_to_prove(gain: float) -> int:
+    """Number of tasks, in tens, of which a small file's test half likely proves a gain."""
+    test = tasks_needed(level(ProveSection().alpha, ()), gain, PLANNED_VARIANCE)
+    return 10 * ceil(test / TEST_OF_FEW / 10)
 
 
 def project_dataset(

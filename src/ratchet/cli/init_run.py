@@ -17,6 +17,7 @@ import msgspec
 import typer
 
 from ratchet.autopilot.learning_sections import RunSection
+from ratchet.autopilot.project_tasks import tasks_to_prove
 from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
@@ -572,9 +573,9 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     return [
         *steps,
         "ratchet eval (shows latency and cost)",
-        f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}), name an evaluator'
-        f" in {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then:"
-        " ratchet eval",
+        f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}; ratchet improve'
+        f" needs about {tasks_to_prove(0.3)} to prove a gain of 0.3), name an evaluator in"
+        f" {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then: ratchet eval",
     ]
 
 
