@@ -9,11 +9,9 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -21,6 +19,7 @@ from urllib.request import url2pathname
 import msgspec
 
 from ratchet._version import PROTOCOL, __version__
+from ratchet.sandbox.bounded_run import run_bounded
 from ratchet.types import ConfigError
 
 START_TIMEOUT_S = 60.0
@@ -185,29 +184,9 @@ def interpreter_at(python: Path) -> Interpreter:
 
 
 def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
-    """The output of a program, including standard error.
-
-    Raises:
-        OSError: It cannot be started.
-        subprocess.TimeoutExpired: Not finished within START_TIMEOUT_S; it and its children were
-            ended.
-    """
-    with subprocess.Popen(
-        command,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            return process.communicate(timeout=START_TIMEOUT_S)
-        except BaseException:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
+    """What a program printed, and its standard error; raises what `run_bounded` does."""
+    done = run_bounded(command, timeout_s=START_TIMEOUT_S, cwd=cwd)
+    return done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
 def install_command(interpreter: Interpreter, *, again: bool = False) -> str:

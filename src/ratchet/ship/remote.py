@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ratchet.sandbox.bounded_run import run_bounded
 from ratchet.ship.forges.address import without_credentials
 from ratchet.ship.forges.http import OUTAGE_S
 from ratchet.ship.repository import Repository, git_environment
@@ -180,27 +179,18 @@ class Remote:
             f"http.lowSpeedTime={_STALLED_S}",
         ]
         options = [part for setting in settings for part in ("-c", setting)]
-        # A session of its own has no terminal to ask for a password on, and is ended as a whole.
-        process = subprocess.Popen(
-            ["git", *options, *arguments],
-            cwd=self.repository.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=git_environment(_KEPT_VARIABLES),
-            start_new_session=True,
-        )
         try:
-            output, errors = process.communicate(timeout=TIMEOUT_S)
+            process = run_bounded(
+                ["git", *options, *arguments],
+                timeout_s=TIMEOUT_S,
+                cwd=self.repository.root,
+                env=git_environment(_KEPT_VARIABLES),
+            )
         except subprocess.TimeoutExpired:
             raise self._away(f"did not answer within {TIMEOUT_S:.0f} s") from None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
         if process.returncode:
-            raise self._error(arguments, errors.decode(errors="replace"))
-        return output.decode(errors="surrogateescape")
+            raise self._error(arguments, process.stderr.decode(errors="replace"))
+        return process.stdout.decode(errors="surrogateescape")
 
     def _away(self, what: str) -> ForgeUnavailable:
         return ForgeUnavailable(

@@ -221,3 +221,37 @@ def test_a_run_that_reached_the_model_lacks_no_variable_that_it_never_read(tmp_p
     assert [(entry.name, "may be optional" in entry.why) for entry in missing] == [
         ("SHOP_CITY", True)
     ]
+
+
+def test_all_that_a_program_demands_is_missing_at_once_though_it_ended_at_the_first(
+    tmp_path: Path,
+) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import os, sys
+        place: str | None = os.getenv("SHOP_PLACE")
+        model = os.environ.get("SHOP_MODEL")
+        city, color = os.getenv("SHOP_CITY"), os.getenv("SHOP_COLOR")
+        tone = os.getenv("SHOP_TONE")
+        debug = os.getenv("SHOP_DEBUG")
+        if debug:
+            sys.exit("no")
+        assert place, "a place"
+        if not model or tone is None:
+            raise ValueError("a model")
+        """,
+    )
+    missing = {entry.name for entry in recorded(root, "main.py").missing}
+    assert missing == {"SHOP_PLACE", "SHOP_MODEL", "SHOP_TONE"}
+
+
+def test_of_two_keys_that_would_do_one_is_missing(tmp_path: Path) -> None:
+    root = project(
+        tmp_path, main='raise RuntimeError("set `SHOP_API_KEY` or `SHOP_ADMIN_KEY` first")'
+    )
+    (missing,) = recorded(root, "main.py").missing
+    assert (missing.name, missing.why) == (
+        "SHOP_API_KEY",
+        "The program needs it or SHOP_ADMIN_KEY: the program's error says so.",
+    )

@@ -6,17 +6,16 @@ network, so each is bounded in time, and what it does not answer counts as unkno
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ratchet.sandbox.bounded_run import run_bounded
 from ratchet.wire.project_files.manifests import PythonManifest
 from ratchet.wire.project_files.requirement import PACKAGE
 
@@ -75,9 +74,8 @@ def _poetry(root: Path, manifest: PythonManifest, folder: Path) -> str:
     lock = (root / manifest.path).with_name("poetry.lock")
     if lock.is_file():
         shutil.copy(lock, folder)
-    command = [poetry, "add", "--lock", "--dry-run", PACKAGE]
-    process = _ran(command, folder)
-    version = _ADDED.search(process.stdout)
+    process = _ran([poetry, "add", "--lock", "--dry-run", PACKAGE], folder)
+    version = _ADDED.search(process.stdout.decode())
     if process.returncode or version is None:
         raise Unresolved(f"Poetry says: {_said(process)}")
     return version[1].rstrip(".")
@@ -95,22 +93,18 @@ def _pip(root: Path, manifest: PythonManifest, python: Path, folder: Path) -> st
     if manifest.path.endswith("pyproject.toml"):
         own = [declared]
     by_uv = uv is not None and (manifest.tool == "uv" or not _has_pip(python))
+    name = "uv" if by_uv else "pip"
     resolver = _uv_command(uv or "", python) if by_uv else _pip_command(python)
     process = _ran([*resolver, *_files([*own, sdk], by_uv)], path.parent)
     version = _found(process, by_uv)
     if not process.returncode and version:
         return version
     if _ABSENT.search(_said(process)):
-        raise Unresolved(f"no index that {_name(by_uv)} uses has a version of {PACKAGE}")
+        raise Unresolved(f"no index that {name} uses has a version of {PACKAGE}")
     alone = _ran([*resolver, *_files(own, by_uv)], path.parent)
-    name = _name(by_uv)
     if alone.returncode:
         raise Unresolved(f"it does not resolve even without Ratchet; {name} says: {_said(alone)}")
     raise Unresolved(f"with {PACKAGE} it does not resolve; {name} says: {_said(process)}")
-
-
-def _name(by_uv: bool) -> str:
-    return "uv" if by_uv else "pip"
 
 
 def _uv_command(uv: str, python: Path) -> list[str]:
@@ -134,10 +128,10 @@ def _has_pip(python: Path) -> bool:
     return not _ran(command, Path("/")).returncode
 
 
-def _found(process: subprocess.CompletedProcess[str], by_uv: bool) -> str:
+def _found(process: subprocess.CompletedProcess[bytes], by_uv: bool) -> str:
     """The SDK's version in a resolver's answer."""
     if by_uv:
-        pinned = _PINNED.search(process.stdout)
+        pinned = _PINNED.search(process.stdout.decode())
         return pinned[1] if pinned else ""
     try:
         installs = json.loads(process.stdout)["install"]
@@ -148,7 +142,7 @@ def _found(process: subprocess.CompletedProcess[str], by_uv: bool) -> str:
     return str(packages[names[PACKAGE]]) if PACKAGE in names else ""
 
 
-def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
     """Run a command with a time limit, and end it with all that it started.
 
     Raises:
@@ -156,35 +150,17 @@ def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
     """
     name = Path(command[0]).name
     try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**_CALM, **os.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        return run_bounded(command, timeout_s=TIMEOUT_S, cwd=folder, env={**_CALM, **os.environ})
     except OSError as error:
         raise Unresolved(f"{name} cannot be started: {error.strerror}") from None
-    try:
-        out, err = process.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise Unresolved(f"{name} did not answer within {TIMEOUT_S:.0f} s") from None
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return subprocess.CompletedProcess(list(command), process.returncode, out, err)
 
 
-def _said(process: subprocess.CompletedProcess[str]) -> str:
+def _said(process: subprocess.CompletedProcess[bytes]) -> str:
     """A resolver's error on one line."""
-    lines = (
-        _FRAME.sub("", line).strip() for line in (process.stderr or process.stdout).splitlines()
-    )
+    text = (process.stderr or process.stdout).decode(errors="replace")
+    lines = (_FRAME.sub("", line).strip() for line in text.splitlines())
     telling = [line for line in lines if line and not _ASIDE.match(line)]
     first = next((at for at, line in enumerate(telling) if _WRONG.match(line)), 0)
     message = " ".join(_WRONG_MARK.sub("", line) for line in telling[first:]) or "nothing"

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
+from ratchet.sandbox.bounded_run import run_bounded
 from ratchet.source.files import SKIPPED
 from ratchet.source.secret_files import is_secret
 from ratchet.source.tree import SourceTree, imports_of
@@ -36,6 +37,7 @@ _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:
 _NAME = re.compile(r"(?:^\s*|\bexport\s+)([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _OFF = re.compile(r"^\s*#+\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_EITHER = re.compile(rf"({_MENTIONED.pattern})\W+or\W+({_MENTIONED.pattern})")
 _DEFAULTED = re.compile(r"(?:getenv|environ\.get)\(\s*['\"](\w+)['\"]\s*,")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
@@ -135,14 +137,18 @@ class Sources:
         reads: dict[str, tuple[str, bool]] = {}
         for file in self.files:
             module = self._tree.read(file)
+            demanded = _demanded(module.tree) if module else set()
             for node in ast.walk(module.tree) if module else ():
                 name, needed = _read_variable(node)
+                if isinstance(node, ast.Assign | ast.AnnAssign):
+                    needed |= re.split(" *[:=]", ast.unparse(node))[0] in demanded
                 if name and (name not in reads or needed):
                     reads[name] = (self._place(file, getattr(node, "lineno", 0)), needed)
         for file, text in self._javascript:
             for match in _JAVASCRIPT.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
-                reads.setdefault(match[1] or match[2], (self._place(file, line), False))
+                needed = text[match.start() - 1 : match.start()] == "!"
+                reads.setdefault(match[1] or match[2], (self._place(file, line), needed))
         return reads
 
     @cached_property
@@ -276,7 +282,7 @@ def _variables(
         file = place.rpartition(":")[0]
         # Nothing says which JavaScript files a command loads, but those that did something.
         loaded = file.endswith(".py") or name in absent or file in ran or file in output
-        if name not in never and (needed or (is_secret_name(name) and loaded)):
+        if name not in never and loaded and (needed or is_secret_name(name)):
             reasons[name] = f"{place} reads it, without a default."
     for name, file in absent.items():
         # Of Python the source tells more: whether a default is stated.
@@ -289,9 +295,12 @@ def _variables(
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
             reasons[name or field.upper()] = "The program's settings require it."
     optional = {*_DEFAULTED.findall(sources.text())} - {*reads}
-    for name in [n for n in dict.fromkeys(_MENTIONED.findall(output)) if n not in optional]:
-        if name in absent or name in reads or name in sources.examples or is_secret_name(name):
-            why = f"{absent.get(name) or 'The program'} needs it: the program's error names it."
+    either = dict(_EITHER.findall(output))
+    for name in dict.fromkeys(_MENTIONED.findall(output)):
+        known = name in absent or name in reads or name in sources.examples or is_secret_name(name)
+        if known and name not in {*optional, *either.values()}:
+            needs = f"needs it or {either[name]}" if name in either else "needs it"
+            why = f"{absent.get(name) or 'The program'} {needs}: the program's error says so."
             reasons.setdefault(name, why)
     for name, file in sources.examples.items():
         if name in reads and name not in never:
@@ -340,9 +349,7 @@ def _absent(
         return []
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
     try:
-        answer = subprocess.run(
-            command, cwd=root, env=environ, capture_output=True, timeout=ASK_TIMEOUT_S, check=True
-        )
+        answer = run_bounded(command, timeout_s=ASK_TIMEOUT_S, cwd=root, env=environ)
         return [str(name) for name in json.loads(answer.stdout)]
     except (OSError, ValueError, subprocess.SubprocessError):
         return []
@@ -462,12 +469,29 @@ def _lines(nodes: Iterable[ast.AST]) -> Iterator[int]:
                 yield inner.lineno
 
 
+def _demanded(tree: ast.Module) -> set[str]:
+    """Names without which the program ends: `assert NAME`, or `if not NAME` and it raises."""
+    demanding: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            demanding.append(node.test)
+        elif isinstance(node, ast.If) and re.match(
+            r"raise |(?:sys\.)?exit\(", ast.unparse(node.body[-1])
+        ):
+            for part in ast.walk(node.test):
+                demanding += [part.operand] if isinstance(part, ast.UnaryOp) else []
+                demanding += [part.left] if isinstance(part, ast.Compare) else []
+    return {ast.unparse(part) for test in demanding for part in ast.walk(test)}
+
+
 def _read_variable(node: ast.AST) -> tuple[str, bool]:
     """Name of a variable that a node reads without a default, and whether it fails without it."""
     if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
         if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Constant):
             return str(node.slice.value), True
-    elif isinstance(node, ast.keyword | ast.Assign) and isinstance(node.value, ast.Call):
+    elif isinstance(node, ast.keyword | ast.Assign | ast.AnnAssign) and isinstance(
+        node.value, ast.Call
+    ):
         call = node.value
         reads = re.search(r"(?:environ\.get|getenv)$", ast.unparse(call.func))
         if reads and len(call.args) == 1 and not call.keywords:
