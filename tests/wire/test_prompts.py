@@ -439,3 +439,17 @@ def test_few_words_in_a_message_of_the_user_count_beside_a_prompt_in_it(tmp_path
     sent = f"You are Data Analyst.\nYour goal: {goal}\n- tone (str): tone to adopt"
     listed = prompts(tmp_path, {"agents.py": source}, [("user", sent)])
     assert listed == ["agents.py:1", "agents.py:2", "agents.py:3"]
+
+
+def test_what_a_file_says_that_is_the_input_is_none_though_the_source_says_it_too(
+    tmp_path: Path,
+) -> None:
+    guide = "To release, run the tests.\nuv build --no-sources, then tag it.\n"
+    files = {
+        "main.py": f"SYSTEM = {SYSTEM!r}\n",
+        "release.yml": "steps:\n  - run: uv build --no-sources, then tag it.\n",
+    }
+    (tmp_path / "guide.md").write_text(guide)
+    sent = [("system", SYSTEM.format(agents="", state="")), ("user", f"Explain this:\n{guide}")]
+    assert prompts(tmp_path, files, sent, inputs=("guide.md",)) == ["main.py:1"]
+    assert "release.yml:2" in prompts(tmp_path, files, sent)

@@ -106,7 +106,7 @@ def derive(
     texts = [as_text(value.value) for value in inputs]
     read = {os.path.normpath(text) for text in (*texts, input_file)}  # the task's file
     sources = [path for path in paths if path not in read]
-    prompts, question = sent_prompts(root, sources, recording, texts)
+    prompts, question = sent_prompts(root, sources, recording, [*texts, input_file])
     return Derived(
         wirings=tuple(wirings),
         inputs=inputs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -68,17 +69,19 @@ def sent_prompts(
         root: The project's folder.
         paths: Its files, relative to it.
         recording: The recorded run.
-        inputs: The task's input: texts of the source that only repeat it are no prompts.
+        inputs: The task's input, or the path of a file with it: its texts are no prompts.
 
     Returns:
         The prompts, and where the first user's question is written, as `FILE:LINE`.
     """
     ran = {frame.file for call in recording.calls for frame in call.stack}
+    documents = [plain(text) for path in inputs if (text := read_text(root / path, root))]
     sent = sent_sources(
         root,
         paths,
         [call.texts for call in recording.calls if not call.is_embedding],
         inputs=inputs,
+        documents=documents,
         embedded=[
             plain(sent.text) for call in recording.calls if call.is_embedding for sent in call.texts
         ],
@@ -96,6 +99,7 @@ def sent_sources(
     calls: Sequence[Sequence[ModelText]],
     *,
     inputs: Sequence[str] = (),
+    documents: Sequence[str] = (),
     embedded: Sequence[str] = (),
     written_paths: Collection[str] = (),
     used: Sequence[set[str]] = (),
@@ -107,12 +111,14 @@ def sent_sources(
         paths: Its files, relative to it.
         calls: The texts of each call.
         inputs: The task's input.
+        documents: Contents of files that are its input; what was sent of them does not count.
         embedded: Texts that were embedded: a file all in one of them is a document to search.
         written_paths: Files that the run wrote.
         used: Files that the run used, each way by itself: of equal literals, those in them count.
     """
+    excluded = re.compile("|".join(map(re.escape, documents)) or "$")
     calls = [
-        [ModelText(role=sent.role, text=plain(sent.text)) for sent in sent_texts]
+        [ModelText(role=sent.role, text=excluded.sub("", plain(sent.text))) for sent in sent_texts]
         for sent_texts in calls
     ]
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
