@@ -215,7 +215,7 @@ def found_in(
     known = [prompt.template for prompt in prompts]
     root = repository_of(project.root)
     program = _program_files(project, root)
-    inputs = [text for rollout in rollouts for text in texts_in(rollout.input)]
+    inputs = [text for r in rollouts for text in input_texts(project, root, r.input)]
     copied = (act.subject for act in kept_of(spans) if act.end == "copied")
     own_output = {os.path.relpath(path, root) for path in copied}
     in_source = source_prompts(root, calls, known, program, inputs, own_output)
@@ -260,6 +260,13 @@ def _numbered(prompts: Sequence[FoundPrompt]) -> list[FoundPrompt]:
 def _position(place: str) -> tuple[bool, str, int]:
     first = _PLACE.match(place)
     return (False, first[1], int(first[2])) if first else (True, "", 0)
+
+
+def input_texts(project: Project, root: Path, task_input: Any) -> list[str]:
+    """The texts of a task's input and of its fields, and the files among them, from a root."""
+    texts = texts_in(task_input)
+    files = [text for text in texts if os.path.isfile(project.root / text)]
+    return [*texts, *(os.path.relpath(project.root / file, root) for file in files)]
 
 
 def texts_in(task_input: Any) -> list[str]:

@@ -27,7 +27,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.config import read_config
-from ratchet.autopilot.prompt_discovery import declared_in_source, found_in, texts_in
+from ratchet.autopilot.prompt_discovery import declared_in_source, found_in, input_texts
 from ratchet.autopilot.source_prompts import source_prompts
 from ratchet.bind.discover import SUPPORT
 from ratchet.bind.prompt_names import unused_name
@@ -242,7 +242,7 @@ def _prompts_sent(
         if text in recorded:
             add("recorded", _template(text, text))
     root = repository_of(project.root)
-    known, inputs = list(prompts.values()), texts_in(ended.rollout.input)
+    known, inputs = list(prompts.values()), input_texts(project, root, ended.rollout.input)
     for prompt in source_prompts(root, calls, known, inputs=inputs).counts:
         add("recorded.user", prompt.template)
     # What varies from run to run is found again by its literals, or else by what was the same.

@@ -94,7 +94,8 @@ def derive(
     files = () if inputs or isinstance(recording.run, ServiceRun) else sent_files(recording)
     named = [file for file in files if file in map(os.path.normpath, chosen)]
     input_file = (named or [*files])[0] if named or len(files) == 1 else ""
-    program = _of_program(recording, inputs if chosen else _for_program(inputs), input_file)
+    own_inputs = inputs if chosen else _for_program(recording, inputs)
+    program = _of_program(recording, own_inputs, input_file)
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
     wirings.append(program)
@@ -104,9 +105,7 @@ def derive(
             msgspec.structs.replace(program, agent=agent, output=recording.stdout.strip())
         )
     texts = [as_text(value.value) for value in inputs]
-    read = {os.path.normpath(text) for text in (*texts, input_file)}  # the task's file
-    sources = [path for path in paths if path not in read]
-    prompts, question = sent_prompts(root, sources, recording, [*texts, input_file])
+    prompts, question = sent_prompts(root, paths, recording, [*texts, input_file])
     return Derived(
         wirings=tuple(wirings),
         inputs=inputs,
@@ -125,10 +124,16 @@ def _read_word(recording: Recording, values: Iterable[OwnerValue]) -> str:
     return next((word for word in words if word in recording.data_files_read), "")
 
 
-def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
-    """The inputs of a program whose arguments are not seen; texts with a space are preferred."""
-    sentences = tuple(value for value in inputs if has_several_words(as_text(value.value).strip()))
-    return sentences or tuple(inputs)
+def _for_program(recording: Recording, inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
+    """The inputs of a program: texts with a space, and what a function got beside one of them."""
+    sentences = {
+        as_text(value.value) for value in inputs if has_several_words(as_text(value.value))
+    }
+    beside = set(sentences)
+    for frame in (frame for call in recording.calls for frame in call.stack):
+        got = {as_text(argument.value) for argument in frame.arguments}
+        beside |= got if got & sentences else set()
+    return tuple(value for value in inputs if not sentences or as_text(value.value) in beside)
 
 
 def model_hosts(recording: Recording) -> list[str]:

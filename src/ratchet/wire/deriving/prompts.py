@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -75,13 +75,11 @@ def sent_prompts(
         The prompts, and where the first user's question is written, as `FILE:LINE`.
     """
     ran = {frame.file for call in recording.calls for frame in call.stack}
-    documents = [plain(text) for path in inputs if (text := read_text(root / path, root))]
     sent = sent_sources(
         root,
         paths,
         [call.texts for call in recording.calls if not call.is_embedding],
         inputs=inputs,
-        documents=documents,
         embedded=[
             plain(sent.text) for call in recording.calls if call.is_embedding for sent in call.texts
         ],
@@ -99,7 +97,6 @@ def sent_sources(
     calls: Sequence[Sequence[ModelText]],
     *,
     inputs: Sequence[str] = (),
-    documents: Sequence[str] = (),
     embedded: Sequence[str] = (),
     written_paths: Collection[str] = (),
     used: Sequence[set[str]] = (),
@@ -110,24 +107,23 @@ def sent_sources(
         root: The project's folder.
         paths: Its files, relative to it.
         calls: The texts of each call.
-        inputs: The task's input.
-        documents: Contents of files that are its input; what was sent of them does not count.
+        inputs: The task's input; what a file says that it names is no prompt.
         embedded: Texts that were embedded: a file all in one of them is a document to search.
         written_paths: Files that the run wrote.
         used: Files that the run used, each way by itself: of equal literals, those in them count.
     """
-    excluded = re.compile("|".join(map(re.escape, documents)) or "$")
+    documents = {os.path.normpath(path): read_text(root / path, root) or "" for path in inputs}
     calls = [
-        [ModelText(role=sent.role, text=excluded.sub("", plain(sent.text))) for sent in sent_texts]
+        [ModelText(role=sent.role, text=plain(sent.text)) for sent in sent_texts]
         for sent_texts in calls
     ]
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
     if not texts:
         return SentTexts({}, None)
-    given = {plain(value) for value in inputs}
+    given = {plain(value) for value in (*inputs, *documents.values())}
     sources: list[SentSource] = []
     for path in paths:
-        if path in written_paths or not is_searched(path) or is_test(path):
+        if path in written_paths or path in documents or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
         content = plain(text) if text and embedded else ""

@@ -39,9 +39,9 @@ MIN_NAME: Final = 4
 TextRange: TypeAlias = tuple[int, int]
 
 _NAMED = re.compile(
-    r"(?:(?<![+=!<>])=|=>|:|\breturn|\byield)[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
+    r"(?:(?<![+=!<>])=|=>|:|\b(?:return|yield|else|or))[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
 )
-"""The source before a literal that has its own name, or that a function returns."""
+"""The source before a literal that has its own name, is an alternative, or is returned."""
 
 _DATA = (".yaml", ".yml", ".json", ".toml")
 _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
@@ -151,7 +151,11 @@ def owned(text: str, sources: Sequence[SentSource]) -> Owned:
     values = _values(spans)
     for value in values | _records(spans) | _described(text, spans):
         del spans[value]
-    owners = (source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
+    owners = (
+        source
+        for source in spans
+        if says_enough(source.forms[0]) or any(source.is_beside(prompt) for prompt in prompts)
+    )
     return Owned(tuple(owners), frozenset(values | at_ends))
 
 
