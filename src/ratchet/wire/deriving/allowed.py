@@ -19,7 +19,7 @@ READING = ("GET", "HEAD", "OPTIONS")
 
 
 class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
-    """An act of the recorded run beyond its own process, and whether rollouts may do it."""
+    """A contact, program or write of the recorded run, and whether rollouts may do the same."""
 
     key: str
     """The list in [agent.allow]: `hosts`, `programs` or `folders`."""
@@ -42,7 +42,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         allowed: Subjects that the owner allows.
 
     Raises:
-        InputError: One is no host with a port, program or folder, and was not contacted.
+        InputError: One is not a host with a port, a program or a folder, and was not contacted.
     """
     permitted = dict.fromkeys(allowed)
     models = {call.host for call in recording.calls}

@@ -41,8 +41,8 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     path: tuple[str | int, ...]
-    """Index of the word or of the line, none for all of standard input; keys and indices in a body;
-    name of a query field."""
+    """The index of a word or of a line (empty for all of standard input), the keys and indices in a
+    body, or the name of a query field."""
     value: Any
     """A text; in a body also a number or a Boolean."""
     prefix: str = ""

@@ -107,7 +107,7 @@ class Sources:
         return sorted(visited)
 
     def modules(self) -> dict[str, str]:
-        """Names of packages that are imported, each with a sentence on where."""
+        """Names of the imported packages, each with a sentence that says where."""
         certain: dict[str, str] = {}
         possible: dict[str, str] = {}
         for file in self.files:
@@ -291,7 +291,7 @@ def _variables(
     optional = {*_DEFAULTED.findall(sources.text())} - {*reads}
     for name in [n for n in dict.fromkeys(_MENTIONED.findall(output)) if n not in optional]:
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
-            why = f"{absent.get(name) or 'The program'} needs it: the program's error names it."
+            why = f"{absent.get(name) or 'The program'} needs it, by the program's own error."
             reasons.setdefault(name, why)
     for name, file in sources.examples.items():
         if name in reads and name not in never:

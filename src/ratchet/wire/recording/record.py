@@ -309,7 +309,7 @@ def _notes(
 
 
 def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
-    """Says that no model call was seen, and why if a program without a hook has a fixed address."""
+    """Says that no model call was seen, and which of the contacted hosts may be the model."""
     hosts = [
         f"{contact.host}:{contact.port}"
         + (f" ({place})" if (place := place_in_code(root, contact.host)) else "")
@@ -318,8 +318,8 @@ def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
     if not hosts:
         return "No model call was seen."
     return (
-        f"No model call was seen. It contacted {', '.join(hosts)}. If one is the model, let the "
-        "program read its URL from a variable, such as OPENAI_BASE_URL, and run this again."
+        f"No model call was seen. The program contacted {', '.join(hosts)}. If one is the model, "
+        "let it read the URL from a variable, such as OPENAI_BASE_URL, and run this again."
     )
 
 

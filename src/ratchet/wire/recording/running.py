@@ -25,7 +25,7 @@ from ratchet.wire.recording.recording import CommandRun, ServiceRun
 OWNER_S = 600.0
 """Seconds within which a service that its owner starts must answer."""
 MAX_ANSWER_BYTES = 4_000_000
-"""Bytes of an answer that are kept."""
+"""Maximum number of bytes of an answer to keep."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the recording, where hooks keep their journals."""
     around: RunEnvironment
     watch: Watch | ContainedWatch
-    """Starts it and watches what it does."""
+    """Starts the program and watches what it does."""
     say: Callable[[str], None]
     """Called with what is being waited for."""
     timeout_s: float
@@ -79,7 +79,7 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
 
 def run_service(run: ServiceRun, stage: Stage) -> Ended:
-    """Let a service answer one request; Ratchet or its owner starts it.
+    """Send one request to a service, which Ratchet or its owner starts.
 
     Raises:
         InputError: Something else listens where the service should start.
@@ -170,7 +170,7 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
     for line in _starting_lines(stage.root, stage.around):
         stage.say(line)
     if old := answers(run.url):
-        stage.say(f"The service at {run.url} runs without these variables: end it first.")
+        stage.say(f"The service at {run.url} is running without these variables: stop it first.")
 
     def started() -> bool:
         nonlocal old
