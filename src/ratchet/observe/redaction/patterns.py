@@ -41,10 +41,10 @@ class Patterns:
     """The regular expressions of one project.
 
     Args:
-        named: Expressions by the name that their marks show.
+        sources: Expressions by the name that their marks show.
 
     Raises:
-        ConfigError: One is no regular expression, is too long, or may backtrack too much.
+        ConfigError: One is not a regular expression, is too long, or may backtrack too much.
     """
 
     def __init__(self, sources: Mapping[str, str]) -> None:
