@@ -145,7 +145,7 @@ class BudgetLedger:
         return list(dict.fromkeys(name for name in names if name not in self._paid))
 
     def refusal(self, *, rollouts: int = 0, coach_calls: int = 0) -> str:
-        """Why this many more are refused; empty if they are allowed."""
+        """Why this many more rollouts or calls are refused; empty if they are allowed."""
         for ledger in self._levels():
             reached = exceeded(
                 ledger.budget, ledger.spent, more_rollouts=rollouts, more_coach_calls=coach_calls

@@ -29,7 +29,7 @@ _WORDS = ("description", "title", "$comment")
 
 
 def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
-    """The messages as they are sent.
+    """The messages as they are sent, without secrets and personal data.
 
     Args:
         messages: The conversation.
