@@ -22,7 +22,7 @@ _ENDED: dict[str, Literal["failed", "cancelled"]] = {
 
 
 class FireworksService:
-    """Fireworks.
+    """Trains at Fireworks.
 
     Args:
         api: Its API; the address ends with `/v1`.

@@ -17,7 +17,7 @@ _NEWEST = 1_000
 
 
 class OpenAIService:
-    """OpenAI, or a compatible service.
+    """Trains at OpenAI, or at a compatible service.
 
     Args:
         base_url: Its address.
@@ -152,7 +152,7 @@ def refusal(url: str, status: int, message: str) -> HostedFailure:
         return HostedFailure(
             f"{url} failed (HTTP {status}).{detail}", hint="Run the same command again later."
         )
-    return HostedFailure(f"{url} refuses the request (HTTP {status}).{detail}")
+    return HostedFailure(f"{url} refused the request (HTTP {status}).{detail}")
 
 
 def _message(error: Any) -> str:

@@ -10,7 +10,7 @@ from ratchet.weights.hosted.service import HostedFailure, HostedProvider, JobRep
 
 
 class TogetherService:
-    """Together.
+    """Trains at Together.
 
     Args:
         api: Its API; the address ends with `/v1`.
