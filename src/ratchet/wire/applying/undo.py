@@ -335,7 +335,7 @@ def _active(repository: Repository, root: Path) -> Record | None:
         return near[own]
     if len(near) > 1:
         raise InputError(
-            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of these."
+            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of them."
         )
     return next(iter(near.values()), None)
 

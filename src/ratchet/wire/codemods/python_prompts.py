@@ -91,7 +91,7 @@ class PromptEdits:
         docstring = isinstance(parents[-1], ast.Expr)
         if docstring and not _is_docstring_of_class(node, parents):
             raise Refused(
-                "It is the docstring of a function or module; assign the text to a variable."
+                "It is the docstring of a function or module: assign the text to a variable."
             )
         fields: dict[str, str] = {}
         plain = text_without_slots(node) if isinstance(node, ast.JoinedStr) else None

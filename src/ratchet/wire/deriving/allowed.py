@@ -89,7 +89,7 @@ def _key(subject: str, root: str) -> str:
         raise InputError(
             f"--allow {subject} is neither a program on the PATH nor a host that the recorded run "
             "contacted.",
-            hint="Write a host with its port, as api.tavily.com:443, and a folder with a slash.",
+            hint="Write a host with its port, as in api.tavily.com:443, and a folder with a slash.",
         )
     return "programs"
 

@@ -302,7 +302,7 @@ def _variables(
     for name, why in reasons.items():
         in_file = bool(around.dotenv.get(name))
         if not around.owner.get(name) and name not in present and (name in absent or not in_file):
-            value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
+            value = f", for example to {PROVIDERS[name]}" if name in PROVIDERS else ""
             fix = f"Set it in the environment or in .env{value}."
             fix = "The command does not load .env: set it in the environment." if in_file else fix
             yield Missing(kind="variable", name=name, why=why, fix=fix)
@@ -356,7 +356,7 @@ def _install(root: Path, python: str, module: str) -> str:
             fix = f"Run: {command.format(python=python)}"
             if module.lower().replace("_", "-") in listed:
                 return fix
-            return f"{fix} ({name} does not name it: if it is missing then, install its package)"
+            return f"{fix} ({name} does not name it: if still missing, install its package)"
     return f"Install the package that provides it, with {python} -m pip."
 
 
@@ -433,7 +433,7 @@ def _refusals(calls: Sequence[WatchedCall]) -> Iterator[Missing]:
         if call.status in (0, 401, 403):
             why = f"It answered {call.status}." if call.status else "It could not be reached."
             fix = "Set a valid key" if call.status else "Start it, or set the right address"
-            fix += "; or record with --simulated, which needs neither."
+            fix += "; or record with --simulated, which needs no key and no model."
             yield Missing(kind="host", name=call.host, why=why, fix=fix)
 
 

@@ -280,8 +280,8 @@ def _notes(
     """Sentences about what could not be observed."""
     if ended.blind:
         yield (
-            f"System calls could not be watched: {ended.blind}. The hosts, files and programs are"
-            " those that Python told of, and files of the project."
+            f"System calls could not be watched: {ended.blind}. Only hosts, files and programs"
+            " that Python reported are listed, and changed files of the project."
         )
     python = re.match(r"(?:python|pypy)[\d.]*$", Path(argv[0]).name) if argv else None
     if python and not journals.of("start"):

@@ -90,7 +90,7 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
     if isinstance(stage.watch, Watch) and answers(run.url):
         raise InputError(
             f"Something is already listening at {run.url}.",
-            hint="End it so that the recorded service can start there, or leave out --serve and "
+            hint="Stop it so that the recorded service can start there, or leave out --serve and "
             "start the service yourself.",
         )
     started = time.monotonic()
@@ -185,7 +185,7 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
 
 
 def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
-    """How the owner starts the service: two variables, depending on its language."""
+    """How the owner starts the service: with variables that depend on its language."""
     manifests = ("pyproject.toml", "requirements.txt", "setup.py")
     hooks = []
     if any(root.glob("*.py")) or any((root / name).exists() for name in manifests):
@@ -194,7 +194,7 @@ def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
         hooks.append("NODE_OPTIONS")
     ways = [{name: around.hooks[name] for name in (hook, "RATCHET_RECORDING")} for hook in hooks]
     return [
-        "Start your service in another terminal as usual, with these two variables set:",
+        "Start your service in another terminal as usual, with these variables set:",
         *(
             "  " + " ".join(f"{name}={shlex.quote(value)}" for name, value in way.items()) + " …"
             for way in ways or [around.providers]
