@@ -42,7 +42,7 @@ def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
     for before, after in zip(messages, sent, strict=True):
         if after.content != before.content and is_failure_mark(after.content):
             raise RequestFailed(
-                "It was not sent, because it could not be redacted "
+                "A message was not sent, because it could not be redacted "
                 f"({after.content.removeprefix(MARK_START).removesuffix(']')}).",
                 "request",
                 hint="Simplify the patterns under [redaction] in ratchet.toml.",

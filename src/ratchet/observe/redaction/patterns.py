@@ -81,7 +81,7 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{where}: {name!r} is not a valid name for a pattern.",
-            hint="Names begin with a small letter and contain only small letters, digits, - and _.",
+            hint="Begin with a lowercase letter; use only lowercase letters, digits, - and _.",
         )
     if not 0 < len(source) <= MAX_PATTERN_LENGTH:
         raise ConfigError(

@@ -105,7 +105,7 @@ class FireworksService:
         if state == "JOB_STATE_COMPLETED":
             name = remote_job.get("outputModel")
             if not name:
-                return JobReport("failed", state, error="The service names no new model.")
+                return JobReport("failed", state, error="The service named no new model.")
             return JobReport("succeeded", state, str(name))
         if state in _ENDED:
             return JobReport(_ENDED[state], state, error=error)

@@ -96,7 +96,7 @@ class OpenAIService:
         if remote_job.status == "succeeded":
             if not remote_job.fine_tuned_model:
                 return JobReport(
-                    "failed", remote_job.status, error="The service names no new model."
+                    "failed", remote_job.status, error="The service named no new model."
                 )
             return JobReport("succeeded", remote_job.status, remote_job.fine_tuned_model)
         if remote_job.status in ("failed", "cancelled"):
@@ -139,7 +139,7 @@ def refusal(url: str, status: int, message: str) -> HostedFailure:
     detail = f" It says: {message[:500]}" if message else ""
     if status in (401, 403):
         return HostedFailure(
-            f"{url} refuses the key (HTTP {status}).{detail}",
+            f"{url} refused the key (HTTP {status}).{detail}",
             hint="Set the variable that key_env under [train] names to a key with permission to "
             "train.",
         )
