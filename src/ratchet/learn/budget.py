@@ -95,7 +95,7 @@ def exceeded(
 
 
 class BudgetLedger:
-    """The account of a lab's budget, or of a part of it that belongs to a part of the lab.
+    """The account of a lab's budget, or of the share of it that a part of the lab has.
 
     Spending of a part counts against the whole. Work that was paid for once, by whichever part, is
     free for every part.

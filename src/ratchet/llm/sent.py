@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 MEANING = (
     "Marks such as [redacted:phone] or [redacted:email] stand for values that were removed from"
     " this request for privacy; the word after the colon is the kind of value. The agent itself"
-    " reads and writes the real values: a mark is no mistake of its, nor of its users. Where you"
-    " repeat a text that contains a mark, keep the mark as it is; write none anywhere else."
+    " reads and writes the real values: a mark is not a mistake of the agent or its users. Where"
+    " you repeat a text that contains a mark, keep the mark as it is; write none anywhere else."
 )
 """The note that a model is sent if its request contains a mark."""
 

@@ -1,4 +1,4 @@
-"""What the recorded run did beyond its own process, each with a proposal."""
+"""The recorded run's acts beyond its own process, and which of them rollouts should be allowed."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Sources:
         return "\n".join([*read, *(text for _, text in self._javascript)])
 
     def keys(self) -> set[str]:
-        """Names of variables that hold API keys, but for those that an example comments out."""
+        """Names of variables that hold API keys, except those that an example comments out."""
         names = {*self.variables(), *self.examples} - self._optional
         return {name for name in names if KEY.search(name)}
 
