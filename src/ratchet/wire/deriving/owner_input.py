@@ -248,7 +248,7 @@ def _begin(argv: Sequence[str]) -> int:
 
 
 def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[OwnerValue]:
-    """The values in JSON that hold no others, but for null, each with its path."""
+    """The leaves of a JSON value, except nulls, each with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, (*path, key))

@@ -303,8 +303,8 @@ def _notes(
         yield f"Unset keys were given placeholders, for the simulated model: {', '.join(unset)}."
     if unread := [name for name in keys if dotenv.get(name)]:
         yield (
-            f".env sets {', '.join(unread)}, and a placeholder stood in for it: if the program does"
-            " not load .env, set it in the environment."
+            f".env sets {', '.join(unread)}, but the run used a placeholder for each: if the"
+            " program does not load .env, set them in the environment."
         )
 
 
