@@ -126,7 +126,7 @@ class Selected:
         for group in of_task.values():
             group.sort(key=lambda rollout: (-rollout.score, rollout.id))
             best += group[: selection.best]
-            if more := len(group[selection.best :]) if selection.best else 0:
+            if selection.best and (more := len(group[selection.best :])):
                 better = counted(selection.best, "rollout")
                 self.left_out[f"{better} of its task scored as well or better"] += more
         for rollout, spans in self._with_spans(best):

@@ -166,7 +166,7 @@ def _content_type(run: ServiceRun) -> str:
 
 
 def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
-    """Wait until the owner has started the service as told; returns why not, or nothing."""
+    """Wait until the owner has started the service as told. Returns why not; empty if it did."""
     for line in _starting_lines(stage.root, stage.around):
         stage.say(line)
     if old := answers(run.url):
