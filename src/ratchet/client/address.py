@@ -65,7 +65,7 @@ def address_of(url: str | None) -> ServerAddress:
         )
     printable = address.isprintable() and " " not in address
     if parts.scheme not in ("http", "https") or not host or not printable or port == 0:
-        raise ConfigError(f"{origin} is not a server's URL: {address!r}.", hint=form)
+        raise ConfigError(f"{origin} is not usable: {address!r}.", hint=form)
     if parts.query or parts.fragment:
         raise ConfigError(f"{origin} must not contain a query: {address!r}.", hint=form)
     return ServerAddress(url=address.rstrip("/"), loopback=_is_loopback(host))
@@ -87,7 +87,8 @@ def key_of(key: str | ClientKey | None) -> ClientKey | None:
         return None
     if not secret.isascii() or not secret.isprintable() or " " in secret:
         raise ConfigError(
-            f"The key from {origin} contains spaces, line breaks or characters that no key has.",
+            f"The key from {origin} contains spaces, line breaks or characters not allowed "
+            "in keys.",
             hint="Copy it again from the output of `ratchet keys create`.",
         )
     return ClientKey(secret, origin)
