@@ -160,7 +160,7 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
         ),
         ("command = 'ask'\nstdin = '{input} {'", "stdin has a single brace beside a placeholder"),
         ("command = 'ask'\noutput = 'first_line'", 'output should be "last_line" or "file:PATH"'),
-        ("command = 'ask'\noutput = 'file:../a'", "a path below ratchet.toml"),
+        ("command = 'ask'\noutput = 'file:../a'", "a path in the project's folder"),
         ("command = 'ask'\nbody = '{}'", "body needs url under [agent]"),
         ("url = 'http://a/b'\nstdin = 'x'", "stdin needs command under [agent]"),
         ("url = 'http://a/b'\nserve = 'npm start'", "serve starts a service on this machine"),

@@ -944,7 +944,7 @@ def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
     command = ("--", sys.executable, "-m", "support", "Where is my pan?")
     done = shop.ratchet("init", "--yes", "--allow", "api.tavily.com", *command)
     assert done.returncode == 2
-    assert "as api.tavily.com:443" in done.stderr
+    assert "as in api.tavily.com:443" in done.stderr
     assert shop.is_clean
     allowed = ("--allow", "api.tavily.com:443", "--allow", "git", "--allow", "out/")
     shop.init(*allowed, *command)

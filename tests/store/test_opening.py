@@ -253,11 +253,11 @@ def test_a_full_disk_is_told_and_what_was_there_stays(sqlite_url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("nonsense", "not a URL"),
+        ("nonsense", "malformed"),
         ("mysql://me:s3cret@host/db", "'mysql', which is not supported"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
-        ("postgresql://me:s3cret@host:port/db", "not a URL"),
+        ("postgresql://me:s3cret@host:port/db", "malformed"),
         ("postgresql://me:s3cret@127.0.0.1:1/db", r"127\.0\.0\.1.*cannot be reached"),
         (
             "postgresql://me@127.0.0.1:1/db?password=s3cret&sslpassword=s3cret",

@@ -75,7 +75,7 @@ def test_creating_the_same_id_again_changes_nothing(store: Store) -> None:
 
 
 def test_only_a_claim_makes_a_rollout_run(store: Store) -> None:
-    with pytest.raises(InputError, match="Rollout r is created as 'running'"):
+    with pytest.raises(InputError, match="Rollout r cannot be created as 'running'"):
         store.rollouts.create([rollout("r", status="running")], 1.0)
     ended = rollout("e", status="succeeded", output=3, created_at=1.0)
     store.rollouts.create([ended], 1.0)

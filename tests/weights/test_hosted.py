@@ -159,7 +159,7 @@ def test_a_job_that_was_started_unseen_is_cancelled_at_the_service(
 
 def test_a_wrong_key_is_named_and_never_shown(server: FineTuningServer, file: Path) -> None:
     wrong = connect(HostedSettings(base_url=server.url), {"OPENAI_API_KEY": "sk-wrong"})
-    with pytest.raises(HostedFailure, match="refuses the key") as found:
+    with pytest.raises(HostedFailure, match="refused the key") as found:
         follow(made(server, file), wrong, Kept())
     assert "sk-wrong" not in str(found.value)
     with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
@@ -221,7 +221,7 @@ def test_other_providers_refuse_in_sentences(kind: str, file: Path) -> None:
     with fine_tuning_server(kind) as server:
         environment = dict.fromkeys(ENVIRONMENT, "sk-wrong")
         settings = HostedSettings(provider=kind, base_url=server.url, account="me")
-        with pytest.raises(HostedFailure, match=r"refuses the key.*Incorrect"):
+        with pytest.raises(HostedFailure, match=r"refused the key.*Incorrect"):
             follow(made(server, file), connect(settings, environment), Kept())
 
 

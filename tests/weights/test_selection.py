@@ -57,7 +57,7 @@ def test_the_best_of_a_task_are_kept_and_the_same_answer_once(store: Store) -> N
     add_rollout(store, asked("q", "best"), task="twin", score=0.85)
     chosen = selected(store, best=2)
     assert sorted(answers(chosen)) == [("train", "best"), ("train", "good")]
-    assert chosen.left_out["2 of its task scored as well or better"] == 1
+    assert chosen.left_out["2 rollouts of its task scored as well or better"] == 1
     assert chosen.left_out["it teaches the same as another"] == 1
 
 

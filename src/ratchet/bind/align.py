@@ -145,7 +145,7 @@ def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[in
 
 
 def _once(tokens: list[str], gap: _Gap, number: int, size: int) -> dict[tuple[str, ...], int]:
-    """Start of each run that occurs once in a text's gap."""
+    """Start of each run of tokens that occurs exactly once in a text's gap."""
     begin, end = gap.starts[number], gap.stops[number]
     starts: dict[tuple[str, ...], int] = {}
     columns = [tokens[begin + shift : end] for shift in range(size)]

@@ -107,7 +107,7 @@ def _is_of(target: Any, qualname: str, file: Path) -> bool:
 
 
 def _evolves_already(function: FunctionType, module: ModuleType) -> bool:
-    """Whether the decorator also marks the function, which is then inside a wrapper."""
+    """Whether the function is also decorated, and so is inside the decorator's wrapper."""
     target: Any = module
     for part in function.__qualname__.split("."):
         target = inspect.getattr_static(target, part, None)

@@ -52,7 +52,7 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
 
     Args:
         name: Its name; letters, digits, `_`, `-` and `.`.
-        site: Location; declaring it there again (a reload) is no conflict.
+        site: Location; declaring it there again (a reload) is not a conflict.
         declaration: Creates the declaration on demand.
 
     Raises:

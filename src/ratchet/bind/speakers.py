@@ -54,7 +54,7 @@ MAX_DIFFERING_WORDS = 6
 """Maximum number of words by which two texts may differ, such as a name or a date."""
 
 NEARLY = 0.95
-"""Share of its constant text that a template may not lose when it is joined with another."""
+"""Share of a template's constant text that must remain when it is joined with another."""
 
 MANY_TEXTS = 20
 """Minimum number of different texts in which unlabelled slots may take up much of the text."""
@@ -289,7 +289,7 @@ def _assigned(groups: Sequence[_Group], drafts: Sequence[_Draft]) -> dict[str, P
 def _confusable(
     groups: Sequence[_Group], drafts: Sequence[_Draft], assigned: Mapping[str, Pieces]
 ) -> set[Pieces]:
-    """Templates in whose slots other agents' prompts disappear."""
+    """Templates with slots so large that other agents' prompts disappear in them."""
     owners: dict[Pieces, set[str]] = {}
     for draft in drafts:
         owners.setdefault(draft.pieces, set()).add(draft.group.speaker)

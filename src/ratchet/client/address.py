@@ -44,7 +44,7 @@ def address_of(url: str | None) -> ServerAddress:
     Raises:
         ConfigError: It is missing, or not of the form http://HOST:PORT.
     """
-    origin = "The address" if url else URL_VARIABLE
+    origin = "The server's address" if url else URL_VARIABLE
     address = (url or os.environ.get(URL_VARIABLE, "")).strip()
     form = "Write it as http://HOST:PORT or https://HOST."
     if not address:
@@ -56,20 +56,18 @@ def address_of(url: str | None) -> ServerAddress:
         parts: SplitResult = urlsplit(address)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise ConfigError(f"{origin} of the server is not a URL: {address!r}.", hint=form) from None
+        raise ConfigError(f"{origin} is not a URL: {address!r}.", hint=form) from None
     if parts.username or parts.password:
         # The address is not shown, since it has a secret.
         raise ConfigError(
-            f"{origin} of the server contains a user or password.",
+            f"{origin} contains a user or password.",
             hint=f"Remove them; set {KEY_VARIABLE} to a key instead.",
         )
     printable = address.isprintable() and " " not in address
     if parts.scheme not in ("http", "https") or not host or not printable or port == 0:
-        raise ConfigError(f"{origin} of the server is not usable: {address!r}.", hint=form)
+        raise ConfigError(f"{origin} is not usable: {address!r}.", hint=form)
     if parts.query or parts.fragment:
-        raise ConfigError(
-            f"{origin} of the server must not contain a query: {address!r}.", hint=form
-        )
+        raise ConfigError(f"{origin} must not contain a query: {address!r}.", hint=form)
     return ServerAddress(url=address.rstrip("/"), loopback=_is_loopback(host))
 
 
@@ -89,7 +87,7 @@ def key_of(key: str | ClientKey | None) -> ClientKey | None:
         return None
     if not secret.isascii() or not secret.isprintable() or " " in secret:
         raise ConfigError(
-            f"The key of {origin} contains spaces, line breaks or characters that are not allowed "
+            f"The key from {origin} contains spaces, line breaks or characters not allowed "
             "in keys.",
             hint="Copy it again from the output of `ratchet keys create`.",
         )

@@ -88,14 +88,14 @@ def error_of(failure: RequestRefused | ServerUnreachable) -> RatchetError:
     message = failure.detail or f"It answered {failure.request} with HTTP status {failure.status}."
     sentence = f"{failure.place}: {message}"
     if failure.status == 401:
-        whose = f"from {failure.key}" if failure.key else "none was given"
+        refusal = f"refused the key from {failure.key}" if failure.key else "requires a key"
         return ConfigError(
-            f"The server refused the key ({whose}): {message}",
+            f"The server {refusal}: {message}",
             hint="Set RATCHET_KEY to a key of this server.",
         )
     if failure.status == 403:
-        whose = f"The key of {failure.key}" if failure.key else "A request without a key"
-        return ConfigError(f"{whose} may not do this at the server {failure.place}: {message}")
+        whose = f"The key from {failure.key}" if failure.key else "A request without a key"
+        return ConfigError(f"{whose} may not do this on the server {failure.place}: {message}")
     if failure.status in (409, 412):
         return Conflict(sentence)
     if failure.status in (408, 429) or failure.status >= 500:

@@ -112,7 +112,7 @@ class Rollouts(RemoteRepository[TransportT]):
                 raise InputError(
                     f"Rollout {rollout.id} is {rollout.status!r}, but a server only accepts "
                     "queued rollouts.",
-                    hint="Store rollouts that have ended elsewhere through a store.",
+                    hint="Write rollouts that have ended elsewhere to the server's database.",
                 )
         created = 0
         new = [

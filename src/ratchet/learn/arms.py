@@ -31,7 +31,7 @@ class Arm(msgspec.Struct, frozen=True):
     one: bool = False
     """Whether it changes a single resource: the one with the largest share of the blame."""
     subset: Subset | None = None
-    """The tasks of a slice; for an algorithm that runs every task it is given."""
+    """The tasks of a slice, if the algorithm would run every task that it is given."""
     once: bool = False
     """Whether it starts from scratch each time, so that a second slice adds nothing."""
     blind: bool = False

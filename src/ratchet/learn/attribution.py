@@ -211,10 +211,10 @@ def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace 
 def step_of(
     name: str, template: PromptTemplate, spans: Iterable[Span], task_input: Any
 ) -> Span | None:
-    """The last model call that sent a prompt, if that is not the same as the whole rollout.
+    """The last model call that sent a prompt, if it says more than the whole rollout; else None.
 
-    It is where other calls sent other prompts, and where no call sent the task's input, such as the
-    name of a file. None otherwise.
+    It does where other calls sent other prompts, and where no call sent the task's input, such as
+    the name of a file.
     """
     calls = [span for span in spans if is_model_call(span.attributes)]
     mine = [call for call in calls if _shows(name, template, call, sent_texts(call))]

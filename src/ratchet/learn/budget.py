@@ -95,7 +95,7 @@ def exceeded(
 
 
 class BudgetLedger:
-    """The account of a lab's budget, or of a part of it that belongs to a part of the lab.
+    """The account of a lab's budget, or of the share of it that a part of the lab has.
 
     Spending of a part counts against the whole. Work that was paid for once, by whichever part, is
     free for every part.
@@ -145,7 +145,7 @@ class BudgetLedger:
         return list(dict.fromkeys(name for name in names if name not in self._paid))
 
     def refusal(self, *, rollouts: int = 0, coach_calls: int = 0) -> str:
-        """Why this many more are refused; empty if they are allowed."""
+        """Why this many more rollouts or calls are refused; empty if they are allowed."""
         for ledger in self._levels():
             reached = exceeded(
                 ledger.budget, ledger.spent, more_rollouts=rollouts, more_coach_calls=coach_calls

@@ -139,7 +139,7 @@ class Lab:
             redactor=self._redactor,
             guidelines=guidelines,
         )
-        """The coach; it may not be configured."""
+        """The coach, whether or not one is configured."""
         self._verdicts = Verdicts(store, work.run_id, checks, tests)
         self._listener = listener or LabListener()
         self._clock = clock
@@ -275,8 +275,8 @@ class Lab:
     def _paid_earlier(
         self, rollouts: Sequence[Rollout], tasks: Sequence[Task], repetition: int
     ) -> dict[str, Rollout]:
-        """Succeeded rollouts of the baseline in earlier runs, by the id of the rollouts that they
-        replace.
+        """Succeeded rollouts of the baseline in earlier runs, by the id of the rollout that each
+        replaces.
 
         A rollout that this run has begun stays its own, so that a resumed run takes the same ones.
         """

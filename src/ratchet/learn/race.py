@@ -74,7 +74,7 @@ class RaceEntry:
         return math.fsum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def failing(self, best: float = 1.0) -> list[str]:
-        """Ids of the tasks without the best possible score, lowest first."""
+        """Ids of the tasks below the best possible score, lowest score first."""
         failing = [task for task, score in self.scores.items() if score < best - SCORE_TOLERANCE]
         return sorted(failing, key=self.scores.__getitem__)
 

@@ -66,7 +66,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     accepted: str = ""
     """Why it was accepted, as a sentence; empty if it was not."""
     refused: str = ""
-    """The fault that its repository's own tests found; empty if none."""
+    """The fault that the repository's own tests found in it; empty if none."""
     # The fields below are filled in by the lab.
     dollars: float = 0.0
     """Dollars spent so far, on rollouts and coach calls whose price is known."""
@@ -82,7 +82,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     """Number of its rollouts that failed."""
     error: str = ""
-    """The most frequent error of those, truncated."""
+    """The most frequent error of these rollouts, truncated."""
     low: float | None = None
     high: float | None = None
     """95 % interval of its mean over the train tasks it ran; None for fewer than two."""
@@ -110,7 +110,7 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Labs of earlier runs of the same agent, oldest first: what the baseline ran there is not run
     and paid for again."""
     part: str = ""
-    """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
+    """Prefix of the names of steps in a part of the lab: `STEP/` for each level."""
 
     def rollout(
         self, task: Task, candidate_id: str, repetition: int, *, training: str = ""

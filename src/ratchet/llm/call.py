@@ -278,9 +278,9 @@ class CoachCall:
             cost = configured_or_published(model, self._state.endpoint, (answer.model,), usage)
         if cost is None:
             self._coach.notify_once(
-                f"The price of the {self._coach.agent}'s model {model.name!r} is unknown: so the "
-                "cost of its calls is not measured, and a budget in dollars cannot include it. To "
-                "include it, set input_price and output_price."
+                f"The price of the {self._coach.agent}'s model {model.name!r} is unknown, so its "
+                "calls do not count towards the cost or a budget in dollars. To count them, set "
+                "input_price and output_price."
             )
         if answer.estimated:
             self._coach.notify_once(

@@ -123,9 +123,9 @@ def of_status(
     if is_spent(body):
         return failed(f"{where} used up its token limit without an answer ({status}).", "request")
     if _FILTERED.search(body):
-        return failed(f"The prompt is refused by the filter of {where} ({status}).", "request")
+        return failed(f"The filter of {where} refused the prompt ({status}).", "request")
     return failed(
-        f"{where} rejects the request ({status}).",
+        f"{where} rejected the request ({status}).",
         "request",
         "Check model, base_url, temperature and max_tokens under [coach].",
     )

@@ -78,7 +78,7 @@ def _request_failed(endpoint: Endpoint, error: Exception, timeout_s: float) -> R
         return RequestFailed(
             f"{endpoint.model!r} cannot be called through litellm: {quote(endpoint, error)}",
             remedy,  # type: ignore[arg-type]
-            hint="See litellm's list of providers for its name and the variables to set.",
+            hint="See litellm's list of providers for the model's name and the variables to set.",
             kind=kind,
         )
     response = getattr(error, "response", None)

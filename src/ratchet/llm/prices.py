@@ -59,11 +59,11 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
     input: float
     output: float
     cache_read: float | None = None
-    """Price of input read from a cache; None for the input price."""
+    """Price of input read from a cache; None if it is that of `input`."""
     cache_write: float | None = None
-    """Price of input written to a cache; None for the input price."""
+    """Price of input written to a cache; None if it is that of `input`."""
     cache_write_1h: float | None = None
-    """Price of input written to a cache for an hour; None for the price of `cache_write`."""
+    """Price of input written to a cache for an hour; None if it is that of `cache_write`."""
     web_search: float | None = None
     """Dollars per thousand web searches; None if unknown."""
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 MEANING = (
     "Marks such as [redacted:phone] or [redacted:email] stand for values that were removed from"
     " this request for privacy; the word after the colon is the kind of value. The agent itself"
-    " reads and writes the real values: a mark is no mistake of its, nor of its users. Where you"
-    " repeat a text that contains a mark, keep the mark as it is; write none anywhere else."
+    " reads and writes the real values: a mark is not a mistake of the agent or its users. Where"
+    " you repeat a text that contains a mark, keep the mark as it is; write none anywhere else."
 )
 """The note that a model is sent if its request contains a mark."""
 
@@ -29,7 +29,7 @@ _WORDS = ("description", "title", "$comment")
 
 
 def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
-    """The messages as they are sent.
+    """The messages as they are sent, without secrets and personal data.
 
     Args:
         messages: The conversation.
@@ -42,7 +42,7 @@ def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
     for before, after in zip(messages, sent, strict=True):
         if after.content != before.content and is_failure_mark(after.content):
             raise RequestFailed(
-                "It was not sent, because it could not be redacted "
+                "A message was not sent, because it could not be redacted "
                 f"({after.content.removeprefix(MARK_START).removesuffix(']')}).",
                 "request",
                 hint="Simplify the patterns under [redaction] in ratchet.toml.",

@@ -164,7 +164,7 @@ class CallStarts:
             self._journal.close()
 
     def close(self) -> None:
-        """Delete the file, unless it has a start that was not sent: the next process then does."""
+        """Delete the file; the next process does it if a start in it was not sent."""
         with self._lock:
             journal, self._journal = self._journal, None
             if journal is None:

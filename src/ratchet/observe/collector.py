@@ -99,7 +99,7 @@ BLOCKED_SUFFIX = ".blocked"
 records that it called a tool with side effects."""
 
 _INHERITED = "RATCHET_BINDING"
-"""As in bind/, which this package may not import."""
+"""The same as in bind/, which this package may not import."""
 
 
 def block(tool: str) -> bool:

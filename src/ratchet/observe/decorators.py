@@ -18,7 +18,7 @@ ENTRY_MARK = "__ratchet_entry__"
 """Attribute of a function that may be a rollout's entry; its value is `agent` or `rollout`."""
 
 LLM_LIMIT = 131_072
-"""Maximum number of characters of a model call's messages; longer than for other steps."""
+"""Maximum number of characters of a model call's messages; more than for other steps."""
 
 
 _DESCRIPTORS = (classmethod, staticmethod, property, functools.cached_property)

@@ -220,12 +220,12 @@ class Delivery:
         if not count:
             return
         self.refused += count
-        self.last_error = "records of another version of Ratchet, in a form that is unknown here"
+        self.last_error = "records of another version of Ratchet, which this one cannot read"
         if not self._warned_refused:
             self._warned_refused = True
             _log.warning(
-                "%d records were lost: another version of Ratchet wrote them, in a form unknown "
-                "here. Install the same version in both environments.",
+                "%d records were lost: another version of Ratchet wrote them, and this one cannot "
+                "read them. Install the same version in both environments.",
                 count,
             )
 
@@ -233,7 +233,7 @@ class Delivery:
         if self._retry_at is None:
             self.outages += 1
             level = logging.WARNING if self.outages == 1 else logging.INFO
-            _log.log(level, "Spans and feedback wait, and will be sent later: %s", error)
+            _log.log(level, "Spans and feedback are queued and will be sent later: %s", error)
         self.last_error = str(error)
         pause_s = KEY_PAUSE_S if error.refused_key else self._pause_s
         # Jitter: clients of a server that comes back must not all reconnect at once.

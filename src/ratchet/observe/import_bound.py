@@ -72,7 +72,7 @@ def rendered_files_path(root: Path, live: Path) -> Path:
     """Where the tool writes the prompt files for an agent of a project.
 
     Args:
-        root: The project's folder; the store may be that of several.
+        root: The project's folder; several projects may share the store.
         live: File of what the agent should run.
     """
     return root / STATE_NAME / "live" / f"{live.stem}.files"

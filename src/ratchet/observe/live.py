@@ -412,7 +412,7 @@ class LivePipeline:
                 if not self._open_failed:
                     self._open_failed = True
                     _log.warning(
-                        "Spans and feedback wait, and will be sent later: %s: %s",
+                        "Spans and feedback are queued and will be sent later: %s: %s",
                         type(error).__name__,
                         error,
                     )

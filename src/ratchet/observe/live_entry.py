@@ -89,7 +89,7 @@ class _EntryLoader(importlib.abc.Loader):
         self._wrap = wrap
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """As the module's own loader does."""
+        """Create the module as its own loader does."""
         module: ModuleType | None = self._loader.create_module(spec)
         return module
 

@@ -238,8 +238,8 @@ class OtelBridge:
         once = getattr(trace, "_TRACER_PROVIDER_SET_ONCE", None)
         if once is None or not hasattr(once, "do_once") or not hasattr(trace, "_TRACER_PROVIDER"):
             _log.info(
-                "This version of OpenTelemetry cannot replace a provider later: Ratchet's stays "
-                "set."
+                "This version of OpenTelemetry does not let a provider be replaced: Ratchet's "
+                "stays set."
             )
             trace.set_tracer_provider(stand_in)
             return

@@ -59,7 +59,7 @@ def recorded_calls(spans: Iterable[Span]) -> list[list[str]]:
 
 
 def is_replayable(value: Any, text: str) -> bool:
-    """Whether a recorded text gives back the value."""
+    """Whether the value can be read back from its recorded text."""
     try:
         return bool(msgspec.json.decode(text) == value)
     except Exception:  # the user's object may raise anything when it is compared

@@ -52,14 +52,14 @@ class RecordTransport(Protocol):
 
 
 class ServerRecordTransport:
-    """A server, through its API.
+    """Stores records on a server, through its API.
 
     Args:
         url: Its address.
         key: Its key; RATCHET_KEY when left out.
 
     Raises:
-        ConfigError: Address or key are malformed.
+        ConfigError: The address or the key is malformed.
     """
 
     def __init__(self, url: str, key: str | None = None) -> None:
@@ -70,7 +70,7 @@ class ServerRecordTransport:
         self._client: Client | None = None
 
     def send(self, records: Sequence[Record], /) -> None:
-        """Store records at the server."""
+        """Store records on the server."""
         if self._client is None:
             from ratchet.client import Client
 

@@ -39,7 +39,7 @@ LEFTOVER_CHECK_INTERVAL_S = 1.0
 """Interval between searches for segments that another process left behind, in seconds."""
 
 MAX_FRAME = 64 * 1024 * 1024
-"""A header with a greater length is damaged."""
+"""Maximum length of a frame; a header that states more is damaged."""
 
 MAGIC = b"ratchet spool 1\n"
 SUFFIX = ".spool"
@@ -90,7 +90,7 @@ class Backlog(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what is on disk for the next process."""
+        """Release what is on disk, so that the next process can send it."""
         ...
 
 

@@ -399,7 +399,7 @@ def _not_started(error: OSError | ValueError) -> str:
 
 
 def _delete_scratch(folder: Path) -> str:
-    """Delete a scratch folder; return the blocked tool that was called; empty for none."""
+    """Delete a scratch folder. Returns the blocked tool that was called; empty for none."""
     tool = ""
     with contextlib.suppress(OSError):
         tool = (folder / f"{BINDING_FILE}{BLOCKED_SUFFIX}").read_text(errors="replace")

@@ -130,7 +130,9 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             ConfigError: It names no file below the project's folder.
         """
         if self.input and not (self.input.startswith(FILE) and _is_below(self.input_file)):
-            raise ConfigError(f'input should be "{FILE}PATH", with a path below ratchet.toml.')
+            raise ConfigError(
+                f'input should be "{FILE}PATH", with a path in the project\'s folder.'
+            )
 
     def check_output(self, is_program: bool, *, is_command: bool) -> None:
         """Check the setting that says where the answer is.
@@ -144,8 +146,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             return
         if not _is_below(self.file):
             raise ConfigError(
-                f'output should be "{LAST_LINE}" or "{FILE}PATH", with a path below ratchet.toml. '
-                "Without it, the answer is everything that the command prints."
+                f'output should be "{LAST_LINE}" or "{FILE}PATH", with a path in the project\'s '
+                "folder. Without it, the answer is everything that the command prints."
             )
 
     @property

@@ -60,7 +60,7 @@ def asked_url(request: RelayedRequest, hosts: Sequence[str]) -> str:
     """The URL of a model call to one of these hosts, which a hook has put into the path.
 
     Returns:
-        Empty for any other request: this is no way to other hosts.
+        The URL; empty for any other request, so that no other host can be reached this way.
     """
     scheme, _, location = request.path.lstrip("/").partition("/")
     url = f"{scheme}://{location}"

@@ -59,7 +59,7 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     """URL that it is sent to; empty if no route matches."""
     path: str
-    """Below the upstream's host, with its query."""
+    """The path on the upstream's host, with the query."""
     headers: Mapping[str, str]
     body: bytes
     added: Mapping[str, str] = {}

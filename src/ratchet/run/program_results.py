@@ -72,7 +72,7 @@ def result_at(body: bytes, path: str) -> object:
     """The result at a dotted path of a response.
 
     Raises:
-        InputError: The response is no JSON, or has no such value.
+        InputError: The response is not JSON, or has no such value.
     """
     try:
         data = msgspec.json.decode(body)
@@ -183,7 +183,7 @@ def result_in(path: Path) -> object:
     """The result in a file.
 
     Raises:
-        InputError: It cannot be read, is no regular file, or is too large.
+        InputError: It cannot be read, is not a regular file, or is too large.
     """
     try:
         # Neither a link to somewhere else nor a pipe that nobody writes to.

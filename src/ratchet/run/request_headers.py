@@ -42,7 +42,7 @@ def header_of(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
         environ: The owner's variables.
 
     Raises:
-        InputError: It is no header, or it has a secret that no variable holds.
+        InputError: It is not a header, or it has a secret that no variable holds.
     """
     name, colon, value = (part.strip() for part in text.partition(":"))
     try:

@@ -246,7 +246,7 @@ class RunnerWatcher:
     """Receives progress events of a runner; the methods of this base class do nothing."""
 
     def claimed(self, number: int) -> None:
-        """This many rollouts were claimed."""
+        """The runner has claimed this many rollouts."""
 
     def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
         """An attempt ended and was reported.

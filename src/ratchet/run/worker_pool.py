@@ -259,7 +259,7 @@ class WorkerSlot:
         return self._worker is not None
 
     def bind(self, binding: Binding) -> None:
-        """Serve one candidate from now on; another candidate's worker ends. No attempt may run."""
+        """Serve one candidate from now on; another's worker ends. No attempt may be running."""
         if self.serves(binding):
             return
         self.binding = binding

@@ -22,7 +22,7 @@ SETTLE_S = 10.0
 
 
 class Contained:
-    """A contained program.
+    """A program that runs contained, with its keeper.
 
     Args:
         process: Its keeper, which ends as the program does.

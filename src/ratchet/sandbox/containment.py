@@ -275,7 +275,7 @@ def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tup
 
 
 def _without_mounts(environ: Mapping[str, str], base: str) -> dict[str, str]:
-    """The environment if files cannot be copies: folders of its own, and a name service."""
+    """Variables for where files cannot be copied: own folders, and name look-ups over TCP."""
     temporary = dict.fromkeys(_TEMPORARY_VARIABLES, f"{base}/tmp")  # noqa: S108 - a folder of its own
     # The name service is reached by a connection, which can be led elsewhere.
     return {**environ, **temporary, "HOME": f"{base}/home", "RES_OPTIONS": "use-vc"}

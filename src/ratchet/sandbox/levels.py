@@ -59,8 +59,8 @@ def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
 
 
 _HINT = (
-    "Install bubblewrap, or use a kernel with Landlock (5.13 or newer). Running without a sandbox "
-    "must be enabled explicitly: the code can then use your files, network and processes."
+    "Install bubblewrap, or use a kernel with Landlock (5.13 or newer). To run without a sandbox, "
+    "set unsafe = true under [sandbox]: the code can then use your files, network and processes."
 )
 
 

@@ -205,5 +205,5 @@ class SandboxPool:
         )
 
     def _relayed(self) -> list[RelayAddress]:
-        """The addresses to relay; empty without a separate network, where none is needed."""
+        """The addresses to relay; empty unless the sandbox has a network of its own."""
         return self._reached if self.level == "bubblewrap" else []

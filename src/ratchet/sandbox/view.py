@@ -66,7 +66,7 @@ class FileView:
     write: tuple[str, ...] = ()
     """Writable folders."""
     hide: tuple[str, ...] = ()
-    """Folders and files below those that are hidden; they need not exist yet."""
+    """Hidden folders and files inside the visible ones; they need not exist yet."""
     links: tuple[tuple[str, str], ...] = ()
     """Symbolic links outside the visible folders that lead to them: path and target."""
 

@@ -60,7 +60,7 @@ class Candidates:
         if not loaded:
             raise InputError(
                 f"The store has no candidate {id!r}.",
-                hint="A shortened id is looked up with `find`.",
+                hint="Look up a shortened id with `find`.",
             )
         return loaded[0]
 

@@ -103,7 +103,7 @@ class Cycles:
             raise Conflict(
                 f"Cycle {cycle.id[:12]} is at version {version}, not {cycle.version - 1}: another "
                 "process has moved it.",
-                hint="Read it again.",
+                hint="Read the cycle again.",
             )
         if transition is None and before == cycle.state:
             return

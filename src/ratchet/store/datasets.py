@@ -150,7 +150,7 @@ class Datasets:
         dataset = self._database.read(lambda c: _load(c, mine))
         if dataset is None:
             raise NotFound(
-                f"The store has no dataset {name!r}.", hint="Known ones: ratchet datasets list."
+                f"The store has no dataset {name!r}.", hint="List them: ratchet datasets list."
             )
         return dataset
 

@@ -265,7 +265,7 @@ def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
 
 
 def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
-    """Return the messages that are new, among those aligned with other messages of the log.
+    """Return the sent messages that match none of the log's messages at the same place.
 
     An answer may be resent in a different form: it matches a message of the same role.
     """

@@ -36,6 +36,6 @@ class FrozenSets(NounRepository[FrozenSet]):
         if after != before and after.version != before.version + 1:
             raise Conflict(
                 f"Frozen set {before.id[:12]} is at version {before.version}, not "
-                f"{after.version - 1}: somebody else has changed it.",
-                hint="Read it again.",
+                f"{after.version - 1}: another process has changed it.",
+                hint="Read the frozen set again.",
             )

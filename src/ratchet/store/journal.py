@@ -67,7 +67,7 @@ class Journal:
         return default if row is None else row[0]
 
     def read(self, run_id: str, since: float | None = None) -> list[tuple[str, Any]]:
-        """Return every key and body of the run, oldest first; or those since a time."""
+        """Return the keys and bodies of the run, oldest first: all, or those since a time."""
         query = select(journal.c.key, journal.c.body).where(journal.c.run_id == run_id)
         if since is not None:
             query = query.where(journal.c.created_at >= since)

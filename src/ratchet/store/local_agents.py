@@ -101,9 +101,9 @@ def has_records(url: str) -> bool:
 
 
 class LocalAgents:
-    """The agents on this machine that have a store.
+    """Exchanges data with the agents on this machine that record into a store.
 
-    Several processes may do this for one store at once.
+    Several processes may do so for one store at once.
 
     Args:
         store: The store.

@@ -17,13 +17,13 @@ def parse(url: str) -> URL:
     """Parse a store URL; adds the driver, and for SQLite makes the path absolute.
 
     Raises:
-        StoreError: It is not a URL, names another kind of database, or no file.
+        StoreError: It is malformed, names another kind of database, or names no file.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         # The text is not quoted: a URL that does not parse may still contain a password.
-        raise StoreError("The store URL is not a URL.", hint=f"Write it as {_FORMS}.") from None
+        raise StoreError("The store URL is malformed.", hint=f"Write it as {_FORMS}.") from None
     backend = parsed.drivername.partition("+")[0]
     if backend == "sqlite":
         return _sqlite(parsed)

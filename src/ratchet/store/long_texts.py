@@ -41,13 +41,13 @@ _SENDER = (
 """Attributes that describe the sender, equal in all its spans. They come first."""
 
 _OBJECT = "{}"
-"""Instead of a separator: the text is a JSON object, the attributes of the sender."""
+"""In place of a separator: the text is a JSON object of the sender's attributes."""
 
 LongTexts = dict[str, JsonItems]
-"""Long texts by attribute; the separator of a text that is not separated further is empty."""
+"""Long texts by attribute; the separator is empty for a text that stays in one piece."""
 
 References = dict[str, tuple[str, list[int]]]
-"""By attribute: the separator, and the numbers of the texts."""
+"""By attribute: the separator, and the numbers of the stored texts."""
 
 _decode = msgspec.json.Decoder(References).decode
 
@@ -63,7 +63,7 @@ def has_long_text(attributes: Mapping[str, Any]) -> bool:
 
 
 def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:
-    """Separate the long texts of attributes, which become None, and the sender's description."""
+    """Take out the long texts, whose attributes become None, and the sender's description."""
     long_texts: LongTexts = {}
     for key, value in attributes.items():
         if key and value.__class__ is str and len(value) >= MIN_JSON_LIST:

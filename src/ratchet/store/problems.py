@@ -44,7 +44,7 @@ class ScanPlace(msgspec.Struct, frozen=True, kw_only=True):
     spans: int = 0
     """Number of the last span searched."""
     feedback: int = 0
-    """Number of the last item of feedback."""
+    """Number of the last item of feedback searched."""
     at: float = 0.0
     """When, in Unix seconds."""
 

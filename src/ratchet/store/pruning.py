@@ -341,7 +341,7 @@ class Pruning:
     def _ended_runs(
         self, connection: Connection, run_ids: Collection[str], before: float
     ) -> set[str]:
-        """Return those of the runs whose journal is no longer needed."""
+        """Return the runs among these whose journal is no longer needed."""
         known_ids: set[str] = set()
         ended: set[str] = set()
         for chunk in chunks(sorted(run_ids)):

@@ -184,7 +184,7 @@ class Queue:
         return self._database.write(work)
 
     def already(self, outcomes: Sequence[Outcome]) -> Answers:
-        """Return the status after those outcomes that are already stored exactly as reported.
+        """Return the status after each outcome that is already stored exactly as reported.
 
         For callers that may have missed the acceptance of their report.
         """
@@ -388,7 +388,7 @@ def _end_attempts(
 
 
 def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Answers:
-    """Return the status after those outcomes that are stored exactly as reported."""
+    """Return the status after each outcome that is stored exactly as reported."""
     answers: Answers = {}
     for outcome in outcomes:
         query = (

@@ -50,7 +50,7 @@ class Resources:
         if version not in by_version:
             raise InputError(
                 f"The store has no resource of version {version!r}.",
-                hint="Versions are listed by `versions(name)`.",
+                hint="List versions with `versions(name)`.",
             )
         return by_version[version]
 

@@ -43,8 +43,8 @@ class Rollouts(Queue):
         for rollout in items:
             if rollout.status == "running":
                 raise InputError(
-                    f"Rollout {rollout.id} is created as 'running'.",
-                    hint="Create it as 'queued' and claim it.",
+                    f"Rollout {rollout.id} cannot be created as 'running'.",
+                    hint="Create it as 'queued', and claim it.",
                 )
         if not items:
             return 0

@@ -18,7 +18,7 @@ MAX_WORDS = 32
 """Maximum number of words in a search; further ones are ignored."""
 
 _LONGEST = 60
-"""How many characters of a word are compared: encoded data has no spaces."""
+"""Number of characters of a word that are compared: encoded data is one very long word."""
 
 _ALONE = rf"{CHINESE_JAPANESE}\u2600-\u27bf\U0001f000-\U0001faff"
 """Characters that are words by themselves: Chinese and Japanese ones, symbols and emoji."""

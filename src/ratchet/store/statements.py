@@ -31,7 +31,7 @@ OLDEST_QUEUED = (
 """Queued rollouts of a queue, oldest first. Arguments: `of_queue`, `how_many`."""
 
 NEXT_OLDEST = OLDEST_QUEUED.where(rollouts.c.seq > bindparam("after_seq", type_=BigInteger))
-"""Those after a rollout. Arguments: as for OLDEST_QUEUED, and `after_seq`."""
+"""The same, after a given rollout. Arguments: as for OLDEST_QUEUED, and `after_seq`."""
 
 HAND_OUT = (
     update(rollouts)

@@ -27,7 +27,7 @@ BATCH_BYTES = 67_108_864
 """About how many bytes of tokens `batches` returns at once."""
 
 _BYTES_PER_TOKEN = 8
-"""Format of an id, and of a log-probability."""
+"""Bytes of a token's id and of its log-probability together."""
 
 
 class _Details(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -32,7 +32,7 @@ def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]
             )
         if not np.any(example.mask) or example.mask[0]:
             raise InputError(
-                f"{name} must mark a token to learn, but not its first, which nothing predicts."
+                f"{name} must mark a token to learn, but not the first one, which nothing predicts."
             )
         if len(example.ids) > learner.base.context:
             raise InputError(

@@ -126,7 +126,7 @@ def policy_loss(
 
 
 def value_loss(values: Any, old_values: Any, targets: Any, clip: float) -> Any:
-    """Squared error of the critic, of the worse of its estimate and the clipped one, halved.
+    """Half the squared error of the critic's estimate or of the clipped one, whichever is larger.
 
     Source: the reference implementation of PPO (OpenAI baselines, `ppo2`).
 

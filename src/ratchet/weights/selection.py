@@ -13,6 +13,7 @@ import msgspec
 from ratchet.observe.dialects import names
 from ratchet.store import Store
 from ratchet.types import Feedback, InputError, Rollout, Span, Split
+from ratchet.types.wording import counted
 from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair, recorded_chat
 
 PAGE = 200
@@ -125,8 +126,9 @@ class Selected:
         for group in of_task.values():
             group.sort(key=lambda rollout: (-rollout.score, rollout.id))
             best += group[: selection.best]
-            if more := len(group[selection.best :]) if selection.best else 0:
-                self.left_out[f"{selection.best} of its task scored as well or better"] += more
+            if selection.best and (more := len(group[selection.best :])):
+                better = counted(selection.best, "rollout")
+                self.left_out[f"{better} of its task scored as well or better"] += more
         for rollout, spans in self._with_spans(best):
             for example in self._chat(spans):
                 yield (

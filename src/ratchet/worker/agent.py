@@ -381,7 +381,7 @@ def _below(root: Path, files: Iterable[str]) -> list[str]:
 
 
 def prepend_folders(root: str, path: Sequence[str]) -> None:
-    """Let the user's modules be imported.
+    """Make the user's modules importable.
 
     Args:
         root: Absolute path of the project folder.

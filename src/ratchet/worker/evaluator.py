@@ -260,7 +260,7 @@ class FunctionEvaluator:
 
         Raises:
             Unscored: The task has no expected answer, or the time limit is reached.
-            ImpossibleScore: The function returned what is no score.
+            ImpossibleScore: The function returned something that is not a score.
             Exception: What the function raises.
         """
         if self.needs_expected and rollout.expected is None:

@@ -38,7 +38,7 @@ class PageFailed(Exception):
 
 
 class StreamlitPage:
-    """A Streamlit script whose page is used without a browser and a server.
+    """A Streamlit script whose page is used without a browser or a server.
 
     The script runs in this process under Streamlit's own `AppTest`, from its first line to its last
     at every use. The prompts that it declares with a literal text are known before it runs.
@@ -199,7 +199,7 @@ def _chat(page: Any, message: str) -> str:
 
 
 def _answers(page: Any) -> str:
-    """The last turn of the chat that is not from the person."""
+    """The last message of the chat that is not the user's."""
     for message in reversed(list(page.chat_message)):
         if message.name not in ("user", "human"):
             return "\n\n".join(

@@ -124,7 +124,7 @@ def _of_fields(kind: Any, fields: dict[str, Any]) -> Any:
 
 
 def _tagged(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """The class or subclass whose literal fields have these values, as a message's `type` does."""
+    """The class, or its subclass, whose `Literal` fields match, such as a message's `type`."""
     for variant in (kind, *_subclasses(kind)):
         literals = {
             name: get_args(hint)

@@ -141,7 +141,7 @@ def test_adapters_beyond_memory_come_back_from_their_folders(
     [
         ({"model": "gpt-5"}, 404, "no model 'gpt-5'; this server has 'local/tiny', 'first'"),
         ({"max_tokens": -1}, 400, "max_tokens must not be negative"),
-        ({"temperature": -0.5}, 400, "temperature must not be negative"),
+        ({"temperature": -0.5}, 400, "temperature must be between 0 and 100"),
         ({"response_format": {"type": "json_schema"}}, 400, "format 'json_schema' is not"),
         ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "cannot be forced"),
         ({"messages": []}, 400, "The request has no messages"),

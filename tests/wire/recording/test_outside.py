@@ -253,5 +253,5 @@ def test_of_two_keys_that_would_do_one_is_missing(tmp_path: Path) -> None:
     (missing,) = recorded(root, "main.py").missing
     assert (missing.name, missing.why) == (
         "SHOP_API_KEY",
-        "The program needs it or SHOP_ADMIN_KEY: the program's error says so.",
+        "The program needs it or SHOP_ADMIN_KEY, by the program's own error.",
     )

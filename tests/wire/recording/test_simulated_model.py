@@ -240,7 +240,7 @@ def test_a_key_that_only_the_dotenv_sets_is_said_not_to_be_loaded(
     (root / ".env").write_text("OPENAI_API_KEY=sk-of-the-owner\n")
     said = recorded(root, "main.py", simulated=True)
     assert any(
-        ".env sets OPENAI_API_KEY, and a placeholder stood in" in note for note in said.notes
+        ".env sets OPENAI_API_KEY, but the run used a placeholder" in note for note in said.notes
     )
     assert said.stdout.startswith("None"), said.stderr_tail
     [lacking] = recorded(root, "main.py").missing

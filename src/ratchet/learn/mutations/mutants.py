@@ -28,7 +28,7 @@ MAX_OPERATORS_TRIED = 12
 
 
 class Mutants:
-    """Makes mutants.
+    """Makes functions with one mutation.
 
     Args:
         rng: Source of randomness.

@@ -6,7 +6,7 @@ import ast
 
 
 def free_names(node: ast.AST) -> set[str]:
-    """Names that an expression reads from its environment, builtins included only if stored."""
+    """Names that an expression reads from its environment, except the functions that it calls."""
     inner = {
         n
         for part in ast.walk(node)

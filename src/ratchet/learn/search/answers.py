@@ -75,14 +75,16 @@ def parts_of(answer: str, fence: str) -> AnswerParts:
 def whole_answer(answer: str) -> AnswerParts:
     """The parts of an answer to a plain request, which is the new text and nothing else.
 
-    Fences around most of it are no part of the text, nor is what stands outside of them.
+    Fences around most of it are not part of the text, nor is what stands outside of them.
     """
     lines = answer.strip().split("\n")
     marks = [number for number, line in enumerate(lines) if _FENCE.match(line.rstrip("\r"))]
     if not answer.strip():
         return AnswerParts(problem="The answer is empty.")
     if declines(answer):
-        return AnswerParts(problem="The answer is no prompt: it says that nothing should change.")
+        return AnswerParts(
+            problem="The answer is not a prompt: it says that nothing should change."
+        )
     if len(marks) not in (0, 2):
         count = counted(len(marks), "line")
         return AnswerParts(

@@ -61,7 +61,7 @@ def split_prompt(template: PromptTemplate) -> list[PromptPart]:
 
 
 def joined(parts: Sequence[PromptPart], left_out: Collection[int] = ()) -> str:
-    """A prompt without some of its parts; the widest white space between two others is kept.
+    """A prompt without some of its parts; the widest white space at each gap is kept.
 
     Args:
         parts: All of its parts.

@@ -232,9 +232,9 @@ class _Search:
                 lost = await self._lost(self._kept_out, lost) if self._kept_out else []
 
     async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
-        """The tasks lost when all groups are removed, and again with an extra blank line.
+        """The tasks that are lost without all groups, and lost again with an extra blank line.
 
-        What a second look at them loses by chance is no loss; None if the budget is spent.
+        Tasks that the second try may lose by chance do not count. None if the budget is spent.
         """
         lost = await self._lost(self._kept_out, tasks, at_all=True)
         if not lost:

@@ -30,7 +30,7 @@ def load_gguf(path: Path, dtype: Any) -> tuple[Any, Any]:
         dtype: The torch type of the weights.
 
     Raises:
-        ModelUnavailable: It is no whole GGUF, or has an architecture, a vocabulary or a
+        ModelUnavailable: It is not a complete GGUF file, or has an architecture, a vocabulary or a
             quantization that is not read here.
     """
     contents = read_contents(path)

@@ -58,10 +58,14 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
             (
                 "temperature",
                 not 0 <= sampling.temperature <= 100,
-                "temperature must not be negative.",
+                "temperature must be between 0 and 100.",
             ),
             ("top_p", not 0 < sampling.top_p <= 1, "top_p must be above 0 and at most 1."),
-            ("repetition_penalty", sampling.repetition_penalty <= 0, "It must be above 0."),
+            (
+                "repetition_penalty",
+                sampling.repetition_penalty <= 0,
+                "repetition_penalty must be above 0.",
+            ),
             ("stop", len(self.stops()) > 16, "stop may have at most 16 texts."),
         )
         return next(((field, why) for field, wrong, why in tests if wrong), None)

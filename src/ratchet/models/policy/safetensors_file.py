@@ -39,7 +39,7 @@ def hash_tensors(paths: Iterable[Path]) -> str:
         paths: Files in the safetensors format; together they have each name once.
 
     Raises:
-        ModelUnavailable: A file cannot be read, is no safetensors file, or is truncated.
+        ModelUnavailable: A file cannot be read, is not a safetensors file, or is truncated.
     """
     tensors: dict[str, bytes] = {}
     for path in paths:

@@ -26,7 +26,7 @@ MAX_EXTRA_TURNS = 300
 """Number of answers to a loop that may wait for a phrase, before its requests are refused."""
 ENOUGH = (
     f"The simulated model has answered {MAX_EXTRA_TURNS} requests that begin alike. If the agent"
-    " waits for something that it never says, record with a real model, without --simulated."
+    " waits for something that this model never says, record with a real one, without --simulated."
 )
 _SAMPLE = "simulated"
 _DAY = "2026-01-02"
@@ -308,7 +308,7 @@ def _referred(root: Any, reference: str) -> Any:
 
 
 def _lowered(schema: Any) -> Any:
-    """Gemini writes types in capital letters."""
+    """A schema with its types in lower case; Gemini's are in capital letters."""
     if isinstance(schema, dict):
         return {
             key: value.lower() if key == "type" and isinstance(value, str) else _lowered(value)

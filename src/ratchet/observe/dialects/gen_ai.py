@@ -44,7 +44,7 @@ RENAMED = {
     "gen_ai.tool.result": names.TOOL_RESULT,
     "gen_ai.session.id": names.CONVERSATION,
 }
-"""Older names and their present ones; the first of several for one name takes precedence."""
+"""Present names by older ones; of several older ones for the same name, the first wins."""
 
 _DETAILS = "gen_ai.client.inference.operation.details"
 """Event with the attributes that other instrumentations set on the span."""

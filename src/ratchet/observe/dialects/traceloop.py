@@ -55,7 +55,7 @@ RENAMED = {
     "traceloop.association.properties.thread_id": names.CONVERSATION,
     "traceloop.association.properties.chat_id": names.CONVERSATION,
 }
-"""Names with the same meaning; the first of several for one name takes precedence."""
+"""Names with the same meaning; of several for the same name, the first wins."""
 
 _LAYOUT = Layout(
     {"gen_ai.prompt": "", "gen_ai.completion": "", "llm.request.functions": ""},

@@ -1,4 +1,4 @@
-"""Has `model_apis` read the answers that OpenInference's instrumentors record.
+"""Lets `model_apis` read the answers that OpenInference's instrumentors record.
 
 The instrumentors merge tool calls of a stream that have no index or the same one, drop parts that
 they do not know, and read the usage of one provider alone. What is read here has the names of the

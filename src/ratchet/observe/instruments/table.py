@@ -219,7 +219,7 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
             load(instrument.own)(route)
     except Exception as error:
         _log.warning(
-            "ratchet: %s could not be instrumented, its spans are missing: %s: %s",
+            "ratchet: %s could not be instrumented, so its spans are missing: %s: %s",
             instrument.name,
             type(error).__name__,
             error,

@@ -42,7 +42,7 @@ class Assembly(Protocol):
 
     @property
     def begun(self) -> bool:
-        """Whether the model has begun to answer; an error alone is no answer."""
+        """Whether the model has begun to answer; an error alone does not count."""
 
     @property
     def complete(self) -> bool:

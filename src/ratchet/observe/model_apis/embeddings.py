@@ -63,7 +63,7 @@ def assembly() -> EmbeddingAssembly:
 
 
 class EmbeddingAssembly:
-    """Embeddings are not streamed in practice; the last event is used."""
+    """Keeps the last event: in practice, embeddings are not streamed."""
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}

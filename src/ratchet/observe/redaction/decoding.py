@@ -137,7 +137,7 @@ class DecodedText(NamedTuple):
 
 
 def _original_span(segments: Sequence[TextSegment], at: int) -> tuple[int, int]:
-    """The source span of one character of a decoding pass."""
+    """The source span of one character of a decoding pass's result."""
     segment = segments[bisect_right(segments, at, key=_beginning) - 1]
     if not segment.as_is:
         return segment.start, segment.end

@@ -41,10 +41,10 @@ class Patterns:
     """The regular expressions of one project.
 
     Args:
-        named: Expressions by the name that their marks show.
+        sources: Expressions by the name that their marks show.
 
     Raises:
-        ConfigError: One is no regular expression, is too long, or may backtrack too much.
+        ConfigError: One is not a regular expression, is too long, or may backtrack too much.
     """
 
     def __init__(self, sources: Mapping[str, str]) -> None:
@@ -81,7 +81,7 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{where}: {name!r} is not a valid name for a pattern.",
-            hint="Names begin with a small letter and contain only small letters, digits, - and _.",
+            hint="Begin with a lowercase letter; use only lowercase letters, digits, - and _.",
         )
     if not 0 < len(source) <= MAX_PATTERN_LENGTH:
         raise ConfigError(

@@ -272,7 +272,7 @@ class Redactor:
         return new
 
     def _list(self, key: str, value: str) -> str | None:
-        """A list of objects in JSON redacted, each once; None if the value is not such a list."""
+        """Redact a JSON list of objects, each only once; None if the value is not such a list."""
         path = path_of(key)
         json_list = None if self._fields.is_secret(path) else json_items.split(value)
         if json_list is None or not all(item[:1] == b"{" for item in json_list.items):
@@ -308,7 +308,7 @@ class Redactor:
         self._clean_texts.update(text for text in texts if len(text) <= MAX_REMEMBERED_LENGTH)
 
     def _are_clean(self, attributes: Mapping[str, Any]) -> bool:
-        """Whether the prefilter finds nothing in attributes."""
+        """Whether the prefilter finds nothing in the attributes."""
         if self._follows_all or not (
             self._clean_keys.issuperset(attributes) or self._are_clean_keys(attributes)
         ):
@@ -452,7 +452,7 @@ class Redactor:
         return "".join([*pieces, text[copied_to:]]) if pieces else text
 
     def _json(self, text: str, path: FieldPath, depth: int) -> str | None:
-        """JSON text redacted; None if it must be searched as text."""
+        """Redact JSON text; None if it must be searched as plain text."""
         try:
             value = _decode(text)
             if not isinstance(value, (dict, list, str)):

@@ -14,7 +14,7 @@ ALLOWED, DENIED, COPIED = "allowed", "denied", "copied"
 _MOST = 10_000
 """Maximum number of different acts to record until the next `settle`."""
 _EACH = 1_000
-"""How many repetitions of an act are written immediately; `settle` writes the number of others."""
+"""Repetitions of an act that are written at once; `settle` writes how many more there were."""
 
 
 class ActLog:
@@ -45,7 +45,7 @@ class ActLog:
         self._counts.clear()
 
     def say(self, kind: str, text: str) -> None:
-        """Write a sentence: `blind`, why acts are not seen; `failed`, why nothing was started."""
+        """Write a sentence: why acts are not seen (`blind`) or nothing was started (`failed`)."""
         self._write(kind, text)
 
     def _write(self, *row: str | int) -> None:

@@ -135,7 +135,7 @@ class Guard:
         return error
 
     def _refusal(self, notice: Notice, effect: Effect) -> int:
-        """The errno that a call gets for an effect; 0 for none."""
+        """The errno with which a call is refused for an effect; 0 if the effect is allowed."""
         kind = effect.kind
         if kind == PROGRAM:
             return self._run(effect)
@@ -243,7 +243,7 @@ class Guard:
             notice.refuse(self._deny(host, errno.ECONNREFUSED))
 
     def serves(self, address: str, port: int) -> None:
-        """Note that an address and port of its own network lead to a host."""
+        """Note that an address and port of the program's own network lead to a host."""
         self._served.add((address, port))
 
     def knows(self, name: str) -> bool:

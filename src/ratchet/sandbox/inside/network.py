@@ -59,7 +59,7 @@ def unshare(namespaces: int) -> None:
     """
     machine = architecture()
     if machine is None:
-        raise OSError("this machine's system calls are unknown")
+        raise OSError("the system call numbers of this machine's architecture are unknown")
     user, group = os.geteuid(), os.getegid()
     kernel.dumpable(True)  # otherwise root owns this process's own files in /proc
     kernel.system_call(machine[1]["unshare"], _NEW_USER | namespaces)

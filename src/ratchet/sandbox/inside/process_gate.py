@@ -54,7 +54,7 @@ class ProcessGate:
             self._ours.close()
 
     def forked(self) -> None:
-        """Receive the filter's descriptor, in the watcher after the fork."""
+        """Close the child's end, in the watcher after the fork."""
         self._theirs.close()
 
     def fileno(self) -> int:

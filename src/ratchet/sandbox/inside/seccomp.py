@@ -71,7 +71,9 @@ def compiled(rules: tuple[Rule, ...]) -> bytes:
     """
     machine = architecture()
     if machine is None:
-        raise OSError(errno.ENOSYS, "this machine's system calls are unknown")
+        raise OSError(
+            errno.ENOSYS, "the system call numbers of this machine's architecture are unknown"
+        )
     name, numbers = machine
     program = [
         _step(_LOAD, _ARCHITECTURE),

@@ -27,7 +27,7 @@ class SharedMemory:
         return folder == FOLDER and (name in self._own or not os.path.lexists(path))
 
     def answer(self, notice: Notice, paths: list[str]) -> None:
-        """Carry out a call on files that it owns, on its behalf.
+        """Carry out a call on the program's own files, on its behalf.
 
         Raises:
             OSError: It fails.

@@ -77,7 +77,8 @@ def write_pairs(pairs: Iterable[ChatPair], path: Path, format: str, left_out: Co
 
 def _format(name: str) -> ExportFormat:
     if name not in FORMATS:
-        raise InputError(f"There is no format {name!r} of training data; there are {[*FORMATS]}.")
+        formats = ", ".join(FORMATS)
+        raise InputError(f"There is no training data format {name!r}; there are {formats}.")
     return FORMATS[name]
 
 

@@ -22,7 +22,7 @@ _ENDED: dict[str, Literal["failed", "cancelled"]] = {
 
 
 class FireworksService:
-    """Fireworks.
+    """Trains at Fireworks.
 
     Args:
         api: Its API; the address ends with `/v1`.
@@ -105,7 +105,7 @@ class FireworksService:
         if state == "JOB_STATE_COMPLETED":
             name = remote_job.get("outputModel")
             if not name:
-                return JobReport("failed", state, error="The service names no new model.")
+                return JobReport("failed", state, error="The service named no new model.")
             return JobReport("succeeded", state, str(name))
         if state in _ENDED:
             return JobReport(_ENDED[state], state, error=error)

@@ -54,7 +54,7 @@ class JobFolder:
         ]
         if not matches:
             raise NotFound(
-                f"There is no hosted job {prefix!r}.", hint="Known ones: ratchet train jobs."
+                f"There is no hosted job {prefix!r}.", hint="List them: ratchet train jobs."
             )
         if len(matches) > 1:
             raise InputError(

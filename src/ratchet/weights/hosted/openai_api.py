@@ -17,7 +17,7 @@ _NEWEST = 1_000
 
 
 class OpenAIService:
-    """OpenAI, or a compatible service.
+    """Trains at OpenAI, or at a compatible service.
 
     Args:
         base_url: Its address.
@@ -96,7 +96,7 @@ class OpenAIService:
         if remote_job.status == "succeeded":
             if not remote_job.fine_tuned_model:
                 return JobReport(
-                    "failed", remote_job.status, error="The service names no new model."
+                    "failed", remote_job.status, error="The service named no new model."
                 )
             return JobReport("succeeded", remote_job.status, remote_job.fine_tuned_model)
         if remote_job.status in ("failed", "cancelled"):
@@ -139,7 +139,7 @@ def refusal(url: str, status: int, message: str) -> HostedFailure:
     detail = f" It says: {message[:500]}" if message else ""
     if status in (401, 403):
         return HostedFailure(
-            f"{url} refuses the key (HTTP {status}).{detail}",
+            f"{url} refused the key (HTTP {status}).{detail}",
             hint="Set the variable that key_env under [train] names to a key with permission to "
             "train.",
         )
@@ -152,7 +152,7 @@ def refusal(url: str, status: int, message: str) -> HostedFailure:
         return HostedFailure(
             f"{url} failed (HTTP {status}).{detail}", hint="Run the same command again later."
         )
-    return HostedFailure(f"{url} refuses the request (HTTP {status}).{detail}")
+    return HostedFailure(f"{url} refused the request (HTTP {status}).{detail}")
 
 
 def _message(error: Any) -> str:

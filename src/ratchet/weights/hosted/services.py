@@ -47,7 +47,7 @@ def connect(settings: HostedSettings, environ: Mapping[str, str]) -> HostedServi
     key = environ.get(variable, "").strip()
     if not key:
         raise ConfigError(
-            f"The key of {settings.provider} is missing: {variable} is not set.",
+            f"The key for {settings.provider} is missing: {variable} is not set.",
             hint="Set it, or name another variable: key_env under [train] in ratchet.toml.",
         )
     return provider.connect(settings, address_of(settings), key)

@@ -10,7 +10,7 @@ from ratchet.weights.hosted.service import HostedFailure, HostedProvider, JobRep
 
 
 class TogetherService:
-    """Together.
+    """Trains at Together.
 
     Args:
         api: Its API; the address ends with `/v1`.
@@ -74,7 +74,7 @@ class TogetherService:
         if status == "completed":
             name = remote_job.get("model_output_name")
             if not name:
-                return JobReport("failed", status, error="The service names no new model.")
+                return JobReport("failed", status, error="The service named no new model.")
             return JobReport("succeeded", status, str(name))
         if status == "cancelled":
             return JobReport("cancelled", status)

@@ -149,7 +149,7 @@ class Manager:
         group.add_done_callback(self._groups.discard)
 
     async def _group(self, columns: dict[str, Any], validate: bool) -> None:
-        """All rollouts of a prompt, and their rows. verl reads the status of the prompt."""
+        """Run all rollouts of a prompt, store their rows, and set the status that verl reads."""
         uid, partition = str(columns["uid"]), "val" if validate else "train"
         await self._status(uid, partition, "running")
         try:

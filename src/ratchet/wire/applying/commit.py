@@ -46,7 +46,7 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
 
     Raises:
         InputError: There is nothing to write, or a file changed since the plan was made.
-        ShipError: It is no git repository, or a submodule; a merge or the like is under way; a file
+        ShipError: Not a git repository, or a submodule; a merge or the like is under way; a file
             of the plan has uncommitted changes; or the branch exists.
     """
     if not plan.files:
@@ -119,7 +119,7 @@ def check_branch(root: Path, branch: str) -> Repository:
 
     Raises:
         InputError: It is not a valid branch name.
-        ShipError: It is no git repository, a merge or the like is under way, or the branch exists.
+        ShipError: Not a git repository, a merge or the like is under way, or the branch exists.
     """
     repository = Repository.open(root)
     repository.check_idle()

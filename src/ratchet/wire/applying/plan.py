@@ -64,9 +64,11 @@ def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[RunTrace] =
                 hint="Rename it, or undo an earlier wiring: ratchet init --undo",
             )
         if change.content is None and before is None:
-            raise InputError(f"{change.path} no longer exists.", hint="Run it again.")
+            raise InputError(f"{change.path} no longer exists.", hint="Run ratchet init again.")
         if any(piece.end > len(before or b"") for piece in change.pieces):
-            raise InputError(f"{change.path} changed while it was read.", hint="Run it again.")
+            raise InputError(
+                f"{change.path} changed while it was read.", hint="Run ratchet init again."
+            )
         content = change.content.encode() if change.content is not None else None
         after = apply_pieces(before or b"", change.pieces) if content is None else content
         files.append(PlannedFile(change.path, before, after, change.purpose))

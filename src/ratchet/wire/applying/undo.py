@@ -52,7 +52,7 @@ class Undone(msgspec.Struct, frozen=True):
     """The changes that undo made, or would make."""
 
     restored: tuple[str, ...]
-    """Files restored to their content before the wiring, or from which its changes were removed."""
+    """Files put back as they were before the wiring, or with only its changes taken out."""
     removed: tuple[str, ...]
     """Files that the wiring had created."""
     kept: tuple[KeptFile, ...]
@@ -169,7 +169,7 @@ def _is_still_there(root: Path, repository: Repository | None, trace: RunTrace) 
 def _traces(
     repository: Repository | None, record: Record | None, place: Path | None
 ) -> tuple[RunTrace, ...]:
-    """What the recorded run did, with absolute paths."""
+    """Changes by the recorded run that are still there, with absolute paths."""
     by_folder = [(place, stored(place).traces)] if place else []
     if repository is not None and record is not None:
         by_folder.append((repository.root / record.folder, record.traces))
@@ -269,7 +269,7 @@ def _changes(
 
 
 def _check_edit(path: str, current: bytes | None, new: bytes | None, executable: bool) -> None:
-    """Raise EditedSince for a file that must be left alone although its new bytes are known."""
+    """Raise EditedSince if a file must be left alone although its new bytes are known."""
     if current is not None and new is None and executable:
         raise EditedSince("its mode has been changed since")  # nothing is created executable
     if current and new and why_unreadable(path, new) and not why_unreadable(path, current):
@@ -335,7 +335,7 @@ def _active(repository: Repository, root: Path) -> Record | None:
         return near[own]
     if len(near) > 1:
         raise InputError(
-            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of these."
+            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of them."
         )
     return next(iter(near.values()), None)
 

@@ -60,7 +60,7 @@ class JavascriptPromptEdits:
         return (*self._package.pieces(), *self._pieces)
 
     def bind(self, name: str, start: int, end: int) -> str:
-        """Declare the prompt at these bytes; returns why it was left alone, or nothing."""
+        """Declare the prompt at these bytes. Returns why it could not; empty if it did."""
         before = list(self._pieces), list(self._taken)
         try:
             self._declare(name, start, end)
@@ -142,7 +142,7 @@ class JavascriptPromptEdits:
             if child.type == "template_substitution":
                 inner = [part for part in child.named_children if part.type != "comment"]
                 if len(inner) != 1:
-                    raise Refused("One of its slots contains a comment: move it out first.")
+                    raise Refused("A slot contains a comment: move the comment out first.")
                 if inner[0].type in (
                     "assignment_expression",
                     "yield_expression",

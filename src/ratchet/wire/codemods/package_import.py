@@ -134,7 +134,7 @@ def _is_require(text: str) -> bool:
 
 
 def is_module(root: Path, path: str) -> bool:
-    """Whether Node takes a file without an import or an export for an ES module."""
+    """Whether Node treats a file as an ES module even if it neither imports nor exports."""
     ending = PurePosixPath(path).suffix
     if ending in (".cjs", ".cts"):
         return False

@@ -64,14 +64,14 @@ class PromptEdits:
         return (Piece(imported.start, imported.end, text),)
 
     def _usable_from(self) -> int:
-        """The first byte after the module's import."""
+        """The first byte after the import of `ratchet`."""
         if self._import:
             return self._import[0].start
         node = next(statement for statement in self._file.tree.body if _imports_ratchet(statement))
         return self._file.end(node)
 
     def bind(self, name: str, start: int, end: int) -> str:
-        """Declare the prompt at these bytes; returns why it was left alone, or nothing."""
+        """Declare the prompt at these bytes. Returns why it could not; empty if it did."""
         before, at_import = list(self._pieces), self.at_import
         try:
             self._declare(name, start, end)
@@ -91,7 +91,7 @@ class PromptEdits:
         docstring = isinstance(parents[-1], ast.Expr)
         if docstring and not _is_docstring_of_class(node, parents):
             raise Refused(
-                "It is the docstring of a function or module; assign the text to a variable."
+                "It is the docstring of a function or module: assign the text to a variable."
             )
         fields: dict[str, str] = {}
         plain = text_without_slots(node) if isinstance(node, ast.JoinedStr) else None
@@ -233,7 +233,7 @@ class PromptEdits:
         return literals
 
     def _module_name(self) -> str:
-        """The name to import `ratchet` under: the module may use `ratchet` otherwise."""
+        """The name to import `ratchet` as: one that the file does not use for something else."""
         bound = _bound_names(self._file.tree)
         name = "ratchet"
         while name in bound:

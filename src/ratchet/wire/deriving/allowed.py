@@ -1,4 +1,4 @@
-"""What the recorded run did beyond its own process, each with a proposal."""
+"""The recorded run's acts beyond its own process, and which of them rollouts should be allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READING = ("GET", "HEAD", "OPTIONS")
 
 
 class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
-    """An act of the recorded run beyond its own process, and whether rollouts may do it."""
+    """A contact, program or write of the recorded run, and whether rollouts may do the same."""
 
     key: str
     """The list in [agent.allow]: `hosts`, `programs` or `folders`."""
@@ -42,7 +42,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         allowed: Subjects that the owner allows.
 
     Raises:
-        InputError: One is no host with a port, program or folder, and was not contacted.
+        InputError: One is not a host with a port, a program or a folder, and was not contacted.
     """
     permitted = dict.fromkeys(allowed)
     models = {call.host for call in recording.calls}
@@ -89,7 +89,7 @@ def _key(subject: str, root: str) -> str:
         raise InputError(
             f"--allow {subject} is neither a program on the PATH nor a host that the recorded run "
             "contacted.",
-            hint="Write a host with its port, as api.tavily.com:443, and a folder with a slash.",
+            hint="Write a host with its port, as in api.tavily.com:443, and a folder with a slash.",
         )
     return "programs"
 

@@ -28,9 +28,9 @@ class Declarations(msgspec.Struct, frozen=True):
     """Which of the recorded prompts are declared."""
 
     literals: tuple[PromptLiteral, ...]
-    """In code."""
+    """Prompts in code."""
     files: tuple[PromptFile, ...]
-    """In text or data files, for `[[prompt_files]]`."""
+    """Prompts in text or data files, for `[[prompt_files]]`."""
     left: tuple[LeftAlone, ...]
 
 

@@ -207,7 +207,7 @@ def _holds(value: Any, owner_values: dict[str, OwnerValue]) -> bool:
 
 
 def _fields(value: Any) -> Iterator[Any]:
-    """The leaves of an object; a list of words is a command line, one of messages a client's."""
+    """The leaves of an object, without those in lists of texts (a command line) or messages."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _fields(inner)

@@ -41,8 +41,8 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     path: tuple[str | int, ...]
-    """Index of the word or of the line, none for all of standard input; keys and indices in a body;
-    name of a query field."""
+    """The index of a word or of a line (empty for all of standard input), the keys and indices in a
+    body, or the name of a query field."""
     value: Any
     """A text; in a body also a number or a Boolean."""
     prefix: str = ""
@@ -248,7 +248,7 @@ def _begin(argv: Sequence[str]) -> int:
 
 
 def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[OwnerValue]:
-    """The values in JSON that hold no others, but for null, each with its path."""
+    """The leaves of a JSON value, except nulls, each with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, (*path, key))

@@ -162,7 +162,7 @@ def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as in a command line; placeholders stay readable."""
+    """A word quoted for a command line; placeholders are left as they are."""
     return word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word)
 
 

@@ -185,7 +185,7 @@ def _sources(
 
 
 def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentSource]:
-    """Of equal literals, those in files that the run used, or that hold another sent text."""
+    """Drop the literals of unused files that equal one in a file that the run used."""
     running = {form for source in sources if source.file.path in used for form in source.forms}
     return [
         source for source in sources if source.file.path in used or running.isdisjoint(source.forms)

@@ -21,11 +21,11 @@ _SHOWN = ("hosts", "programs", "folders")
 """Keys of [agent.allow] that are written even without a value, to be filled in."""
 _COMMENTS = {
     "agent": "What a rollout runs; {input} stands for the task's input.",
-    "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
+    "agent.prompts": "The source declares no prompts: they are found in the model calls.",
     "agent.model_hosts": "Hosts that the agent's model calls go to directly.",
-    "agent.restart": "It keeps what was said before, or answers: each rollout starts it anew.",
+    "agent.restart": "The service remembers earlier requests: each rollout starts it anew.",
     "agent.arguments": "The value of each parameter.",
-    "agent.construct": "Arguments of the class.",
+    "agent.construct": "Arguments of the class's constructor.",
     "agent.allow": "What rollouts may do outside their own copy of the project.",
     "prompt_files": "Files whose texts are prompts.",
     "run.timeout_s": "Time limit of a rollout, and of a service's start, in seconds.",

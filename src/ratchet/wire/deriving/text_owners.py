@@ -72,7 +72,7 @@ class SentSource:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is too long for a name or a description."""
+        """Whether it is too long to be a name or a description."""
         return sum(map(word_count, self.forms[0])) >= LONG_WORDS
 
     def is_labels_in(self, text: str) -> bool:
@@ -124,7 +124,7 @@ class Owned(NamedTuple):
     owners: tuple[SentSource, ...]
     """The literals that it consists of, without the values in them."""
     values: frozenset[SentSource]
-    """Literals that fill the slots of these, or the open beginning or end of the text."""
+    """Literals that fill the owners' slots, or the text before the first or after the last."""
 
 
 def owned(text: str, sources: Sequence[SentSource]) -> Owned:
@@ -172,7 +172,7 @@ def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
 
 
 def _add(text: str, source: SentSource, spans: dict[SentSource, list[TextRange]]) -> None:
-    """Record where a source occurs in the text, unless another one covers it all."""
+    """Record where a source occurs in the text, outside the places of other sources."""
     for form in source.forms:
         occupied = [
             span for owner, placed in spans.items() if form not in owner.forms for span in placed

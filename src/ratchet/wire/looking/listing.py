@@ -1,4 +1,4 @@
-"""The files of a repository that a look may read: its own, except secrets."""
+"""The files of a repository that the inventory may read: its own, except secrets."""
 
 from __future__ import annotations
 
@@ -37,14 +37,12 @@ class FileListing:
         root: The folder.
 
     Raises:
-        InputError: It is no folder, or has too many files.
+        InputError: It is not a folder, or has too many files.
     """
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
-            raise InputError(
-                f"{root} is not a folder.", hint="Name the folder of a repository to look at."
-            )
+            raise InputError(f"{root} is not a folder.", hint="Name the folder of a repository.")
         self.root = root.resolve()
         self._skipped: dict[str, bool] = {"": False}
         self.passed_over: dict[str, str] = {}

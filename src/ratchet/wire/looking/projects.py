@@ -110,7 +110,7 @@ def _imported(listing: FileListing, path: str) -> set[tuple[str, int]]:
 
 
 def imported_modules(listing: FileListing, path: str) -> dict[str, int]:
-    """Modules and packages that a file imports by their whole names, each with its first line.
+    """Full names of the modules and packages that a file imports, each with its first line.
 
     Of Python, also the repository's own: the folder `agents` is not the package of that name.
     """

@@ -51,7 +51,7 @@ def serves(command: str) -> bool:
 
 
 def words_of(stated: str) -> str:
-    """A command on one line, where it is written as a list or over several lines."""
+    """A command on one line, even if it is written as a list or over several lines."""
     text = stated.replace("\\\n", " ").strip().rstrip(",")
     try:
         listed = json.loads(text)

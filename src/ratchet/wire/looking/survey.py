@@ -21,7 +21,7 @@ def look(path: Path) -> Inventory:
         path: The folder of a repository, or of a project in one.
 
     Raises:
-        InputError: It is no folder, or has too many files.
+        InputError: It is not a folder, or has too many files.
     """
     listing = FileListing(path)
     frameworks = find_frameworks(listing)

@@ -26,7 +26,7 @@ PROVIDERS = {
     "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
     "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
 }
-"""Variables that the providers' libraries read in any language, with their meanings."""
+"""Variables that the providers' libraries read in any language, with their usual values."""
 
 _OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 

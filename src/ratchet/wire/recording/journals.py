@@ -42,7 +42,7 @@ class Journals:
         return [event for event in self.events if event["kind"] == kind]
 
     def crashed(self, *, by_network: bool) -> bool:
-        """Whether an exception ended the program that is, or is not, about the network."""
+        """Whether the program ended with an exception of the network, or else with another one."""
         kinds = [error["type"] for event in self.of("crash") for error in event["errors"]]
         return bool(kinds) and by_network == any(map(_ABOUT_NETWORK.search, kinds))
 

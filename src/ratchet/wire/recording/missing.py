@@ -109,7 +109,7 @@ class Sources:
         return sorted(visited)
 
     def modules(self) -> dict[str, str]:
-        """Names of packages that are imported, each with a sentence on where."""
+        """Names of the imported packages, each with a sentence that says where."""
         certain: dict[str, str] = {}
         possible: dict[str, str] = {}
         for file in self.files:
@@ -206,7 +206,7 @@ class Sources:
         return "\n".join([*read, *(text for _, text in self._javascript)])
 
     def keys(self) -> set[str]:
-        """Names of variables that hold API keys, but for those that an example comments out."""
+        """Names of variables that hold API keys, except those that an example comments out."""
         names = {*self.variables(), *self.examples} - self._optional
         return {name for name in names if KEY.search(name)}
 
@@ -300,7 +300,7 @@ def _variables(
         known = name in absent or name in reads or name in sources.examples or is_secret_name(name)
         if known and name not in {*optional, *either.values()}:
             needs = f"needs it or {either[name]}" if name in either else "needs it"
-            why = f"{absent.get(name) or 'The program'} {needs}: the program's error says so."
+            why = f"{absent.get(name) or 'The program'} {needs}, by the program's own error."
             reasons.setdefault(name, why)
     for name, file in sources.examples.items():
         if name in reads and name not in never:
@@ -311,7 +311,7 @@ def _variables(
     for name, why in reasons.items():
         in_file = bool(around.dotenv.get(name))
         if not around.owner.get(name) and name not in present and (name in absent or not in_file):
-            value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
+            value = f", for example to {PROVIDERS[name]}" if name in PROVIDERS else ""
             fix = f"Set it in the environment or in .env{value}."
             fix = "The command does not load .env: set it in the environment." if in_file else fix
             yield Missing(kind="variable", name=name, why=why, fix=fix)
@@ -363,7 +363,7 @@ def _install(root: Path, python: str, module: str) -> str:
             fix = f"Run: {command.format(python=python)}"
             if module.lower().replace("_", "-") in listed:
                 return fix
-            return f"{fix} ({name} does not name it: if it is missing then, install its package)"
+            return f"{fix} ({name} does not name it: if still missing, install its package)"
     return f"Install the package that provides it, with {python} -m pip."
 
 
@@ -440,7 +440,7 @@ def _refusals(calls: Sequence[WatchedCall]) -> Iterator[Missing]:
         if call.status in (0, 401, 403):
             why = f"It answered {call.status}." if call.status else "It could not be reached."
             fix = "Set a valid key" if call.status else "Start it, or set the right address"
-            fix += "; or record with --simulated, which needs neither."
+            fix += "; or record with --simulated, which needs no key and no model."
             yield Missing(kind="host", name=call.host, why=why, fix=fix)
 
 

@@ -280,8 +280,8 @@ def _notes(
     """Sentences about what could not be observed."""
     if ended.blind:
         yield (
-            f"System calls could not be watched: {ended.blind}. The hosts, files and programs are"
-            " those that Python told of, and files of the project."
+            f"System calls could not be watched: {ended.blind}. Only hosts, files and programs"
+            " that Python reported are listed, and changed files of the project."
         )
     python = re.match(r"(?:python|pypy)[\d.]*$", Path(argv[0]).name) if argv else None
     if python and not journals.of("start"):
@@ -303,13 +303,13 @@ def _notes(
         yield f"Unset keys were given placeholders, for the simulated model: {', '.join(unset)}."
     if unread := [name for name in keys if dotenv.get(name)]:
         yield (
-            f".env sets {', '.join(unread)}, and a placeholder stood in for it: if the program does"
-            " not load .env, set it in the environment."
+            f".env sets {', '.join(unread)}, but the run used a placeholder for each: if the"
+            " program does not load .env, set them in the environment."
         )
 
 
 def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
-    """Says that no model call was seen, and why if a program without a hook has a fixed address."""
+    """Says that no model call was seen, and which of the contacted hosts may be the model."""
     hosts = [
         f"{contact.host}:{contact.port}"
         + (f" ({place})" if (place := place_in_code(root, contact.host)) else "")
@@ -318,8 +318,8 @@ def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
     if not hosts:
         return "No model call was seen."
     return (
-        f"No model call was seen. It contacted {', '.join(hosts)}. If one is the model, let the "
-        "program read its URL from a variable, such as OPENAI_BASE_URL, and run this again."
+        f"No model call was seen. The program contacted {', '.join(hosts)}. If one is the model, "
+        "let it read the URL from a variable, such as OPENAI_BASE_URL, and run this again."
     )
 
 

@@ -70,7 +70,7 @@ class Argument(Value, frozen=True, kw_only=True):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """An activation of a function of the repository."""
+    """One activation of a function of the repository."""
 
     file: str
     """Path relative to the repository, with slashes."""
@@ -82,7 +82,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """Qualified name, such as `Desk.answer`; `<module>` for a module's own code."""
     kind: FrameKind
     activation: int
-    """Equal numbers in several calls mean the same activation."""
+    """Its number; the same in all model calls that were made within it."""
     arguments: tuple[Argument, ...] = ()
     returned: Value | None = None
     """What it returned before the recording ended; for a generator, the list of its items."""
@@ -153,7 +153,7 @@ class Contact(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     count: int
     requests: Mapping[str, int] = {}
-    """Such as `POST /search`, with their counts, as far as they could be read."""
+    """Counts by method and path, such as `POST /search`, as far as they could be read."""
 
 
 class FileWrite(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     response_status: int
     """HTTP status of the answer; 0 for a command, or if none came."""
     seconds: float
-    """Seconds of the command; of a service, from its start to its answer."""
+    """Seconds that the command ran, or that the service took from its start to its answer."""
     overhead_s: float
     """Seconds that recording took before and after."""
     calls: tuple[WatchedCall, ...]

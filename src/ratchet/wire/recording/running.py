@@ -25,7 +25,7 @@ from ratchet.wire.recording.recording import CommandRun, ServiceRun
 OWNER_S = 600.0
 """Seconds within which a service that its owner starts must answer."""
 MAX_ANSWER_BYTES = 4_000_000
-"""Bytes of an answer that are kept."""
+"""Maximum number of bytes of an answer to keep."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the recording, where hooks keep their journals."""
     around: RunEnvironment
     watch: Watch | ContainedWatch
-    """Starts it and watches what it does."""
+    """Starts the program and watches what it does."""
     say: Callable[[str], None]
     """Called with what is being waited for."""
     timeout_s: float
@@ -79,7 +79,7 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
 
 def run_service(run: ServiceRun, stage: Stage) -> Ended:
-    """Let a service answer one request; Ratchet or its owner starts it.
+    """Send one request to a service, which Ratchet or its owner starts.
 
     Raises:
         InputError: Something else listens where the service should start.
@@ -90,7 +90,7 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
     if isinstance(stage.watch, Watch) and answers(run.url):
         raise InputError(
             f"Something is already listening at {run.url}.",
-            hint="End it so that the recorded service can start there, or leave out --serve and "
+            hint="Stop it so that the recorded service can start there, or leave out --serve and "
             "start the service yourself.",
         )
     started = time.monotonic()
@@ -166,11 +166,11 @@ def _content_type(run: ServiceRun) -> str:
 
 
 def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
-    """Wait until the owner has started the service as told; returns why not, or nothing."""
+    """Wait until the owner has started the service as told. Returns why not; empty if it did."""
     for line in _starting_lines(stage.root, stage.around):
         stage.say(line)
     if old := answers(run.url):
-        stage.say(f"The service at {run.url} runs without these variables: end it first.")
+        stage.say(f"The service at {run.url} is running without these variables: stop it first.")
 
     def started() -> bool:
         nonlocal old
@@ -185,7 +185,7 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
 
 
 def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
-    """How the owner starts the service: two variables, depending on its language."""
+    """How the owner starts the service: with variables that depend on its language."""
     manifests = ("pyproject.toml", "requirements.txt", "setup.py")
     hooks = []
     if any(root.glob("*.py")) or any((root / name).exists() for name in manifests):
@@ -194,7 +194,7 @@ def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
         hooks.append("NODE_OPTIONS")
     ways = [{name: around.hooks[name] for name in (hook, "RATCHET_RECORDING")} for hook in hooks]
     return [
-        "Start your service in another terminal as usual, with these two variables set:",
+        "Start your service in another terminal as usual, with these variables set:",
         *(
             "  " + " ".join(f"{name}={shlex.quote(value)}" for name, value in way.items()) + " …"
             for way in ways or [around.providers]
