@@ -221,3 +221,29 @@ def test_a_database_that_a_contained_run_changed_is_not_its_answer(tmp_path: Pat
         run = msgspec.structs.replace(run, simulated=True, writes=(write,), stdout="Done.")
         template = program_template(run, ())
         assert template.settings.get("output") == output
+
+
+def test_a_word_that_a_function_got_beside_a_sentence_is_input_of_a_command_too(
+    tmp_path: Path,
+) -> None:
+    got = tuple(
+        Argument(name=name, value=value, whole=True, type="str")
+        for name, value in (("company", "Acme Corp"), ("period", "quarterly"))
+    )
+    frame = Frame(
+        file="agent.py",
+        module="agent",
+        line=1,
+        function="report",
+        kind="function",
+        activation=1,
+        arguments=got,
+    )
+    apart = [msgspec.structs.replace(frame, arguments=(argument,)) for argument in got]
+    for stack, command in (
+        ((frame,), "{input.word_1} {input.word_2}"),
+        (tuple(apart), "{input} quarterly"),
+    ):
+        run = recorded(tmp_path, "Acme Corp", "quarterly", stack=stack)
+        wiring = derive(run, tmp_path, []).wirings[-1]
+        assert str(wiring.agent["command"]).endswith(command)

@@ -453,3 +453,37 @@ def test_what_a_file_says_that_is_the_input_is_none_though_the_source_says_it_to
     sent = [("system", SYSTEM.format(agents="", state="")), ("user", f"Explain this:\n{guide}")]
     assert prompts(tmp_path, files, sent, inputs=("guide.md",)) == ["main.py:1"]
     assert "release.yml:2" in prompts(tmp_path, files, sent)
+
+
+def test_short_instructions_of_fields_that_a_framework_puts_together_are_prompts(
+    tmp_path: Path,
+) -> None:
+    fields = (
+        'steps = Field(desc="Actionable steps or workflows described")\n'
+        'risks = Field(desc="Warnings and mistakes to avoid")\n'
+    )
+    files = {"main.py": f"SYSTEM = {SYSTEM!r}\n", "fields.py": fields}
+    system = SYSTEM.format(agents="", state="")
+    sent = f"1. Actionable steps or workflows described 2. Warnings and mistakes to avoid {system}"
+    assert prompts(tmp_path, files, [("system", sent), ("user", "Hi")]) == [
+        "fields.py:1",
+        "fields.py:2",
+        "main.py:1",
+    ]
+
+
+def test_the_other_branch_of_a_conditional_text_is_a_prompt_of_its_own(tmp_path: Path) -> None:
+    source = (
+        f"goal = {SYSTEM!r}\n"
+        "form = (\n"
+        '    "A JSON scorecard that matches the schema which the caller has required from you."\n'
+        "    if as_json\n"
+        '    else "A scorecard in Markdown:\\n"\n'
+        '    "- a table of all the dimensions with their scores and with the reasons for them"\n'
+        ")\n"
+    )
+    sent = SYSTEM.format(agents="", state="") + (
+        " A scorecard in Markdown:\n"
+        "- a table of all the dimensions with their scores and with the reasons for them"
+    )
+    assert prompts(tmp_path, {"main.py": source}, [("user", sent)]) == ["main.py:1", "main.py:5"]

@@ -176,8 +176,8 @@ def _fix_guardrails(work: ImproveRun, evaluations: Sequence[Evaluation]) -> None
         if guardrail.metric in work.unchosen:
             unguarded.append(guardrail.metric)
             work.watcher.message(
-                f"{reason} So no guardrail on {guardrail.metric} applies: a candidate may raise it"
-                " unnoticed."
+                f"{reason} So no guardrail on {guardrail.metric} applies: a candidate may raise"
+                f" {guardrail.metric} unnoticed."
             )
         else:
             work.watcher.message(

@@ -215,7 +215,8 @@ def found_in(
     known = [prompt.template for prompt in prompts]
     root = repository_of(project.root)
     program = _program_files(project, root)
-    inputs = [text for r in rollouts for text in input_texts(project, root, r.input)]
+    given = [rollout.input for rollout in rollouts]
+    inputs = [text for value in given for text in input_texts(project, root, value)]
     copied = (act.subject for act in kept_of(spans) if act.end == "copied")
     own_output = {os.path.relpath(path, root) for path in copied}
     in_source = source_prompts(root, calls, known, program, inputs, own_output)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.wire.recording.missing import Sources
 from tests.wire.recording.recorded import project, recorded
 
 
@@ -255,3 +256,16 @@ def test_of_two_keys_that_would_do_one_is_missing(tmp_path: Path) -> None:
         "SHOP_API_KEY",
         "The program needs it or SHOP_ADMIN_KEY, by the program's own error.",
     )
+
+
+def test_a_variable_without_which_javascript_throws_is_demanded(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text("{}")
+    (tmp_path / "main.js").write_text(
+        "if (!process.env.SHOP_MODEL) {\n  throw new Error('a model')\n}\n"
+        "const quiet = !process.env.SHOP_LOUD\n"
+    )
+    reads = Sources(tmp_path, ["node", "main.js"]).variables()
+    assert {name: needed for name, (_, needed) in reads.items()} == {
+        "SHOP_MODEL": True,
+        "SHOP_LOUD": False,
+    }

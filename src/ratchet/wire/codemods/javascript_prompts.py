@@ -77,7 +77,9 @@ class JavascriptPromptEdits:
         node = self._node(start, end)
         self._refuse(node, start, end)
         opening = f'{self._package.name}.prompt("{name}", '
-        if node.type == "template_string" and _slots(node):
+        if node.type == "template_string" and any(
+            child.type == "template_substitution" for child in node.named_children
+        ):
             text, fields = self._template(node)
             _check_template(text)
             filled = ", ".join(f"{key}: `${{{source}}}`" for key, source in fields.items())
@@ -170,10 +172,6 @@ class JavascriptPromptEdits:
 def _doubled(source: str) -> str:
     """Text of a template literal with its braces doubled."""
     return re.sub(r"[{}]", r"\g<0>\g<0>", source)
-
-
-def _slots(node: Node) -> bool:
-    return any(child.type == "template_substitution" for child in node.named_children)
 
 
 def _slot_name(node: Node, source: str, fields: dict[str, str]) -> str:

@@ -41,7 +41,7 @@ class PackageImport:
         self._newline = "\r\n" if b"\r\n" in file.data else "\n"
         self._top = [node for node in file.root.children if node.type not in _NOTHING]
         self._imports = [node for node in self._top if node.type == "import_statement"]
-        self._requires = [node for node in self._top if _is_require(file.text(node))]
+        self._requires = [node for node in self._top if _REQUIRE.match(file.text(node))]
         exported = any(node.type == "export_statement" for node in self._top)
         self._module = bool(self._imports) or exported or (module and not self._requires)
         self.name = self._found() or self._free_name()
@@ -125,12 +125,9 @@ class PackageImport:
         return start
 
 
+_REQUIRE = re.compile(r"(?:const|let|var)\s[^=]*=\s*require\s*\(")
 _NOTHING = ("comment", "hash_bang_line", ";")
 _WHOLE = (PACKAGE, "default")
-
-
-def _is_require(text: str) -> bool:
-    return bool(re.match(r"(?:const|let|var)\s[^=]*=\s*require\s*\(", text))
 
 
 def is_module(root: Path, path: str) -> bool:

@@ -107,7 +107,7 @@ class PromptEdits:
             raise Refused("It contains half of a surrogate pair, which cannot be stored.")
         literal = self._literal(file.data[start:end].decode(), node, text)
         engine = _engine(text, is_template=bool(fields))
-        body = f"{self._module}.prompt({_quoted(name)}, {literal}{engine})"
+        body = f'{self._module}.prompt("{name}", {literal}{engine})'
         scope = self._call_scope(node, parents)
         value = body
         if scope is None:
@@ -331,7 +331,3 @@ def _reads_as_written(text: str) -> bool:
     """Whether a text reads the same as a template without values: it has no slots or braces."""
     template = PromptTemplate(text)
     return not template.placeholders and template.format() == text
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'

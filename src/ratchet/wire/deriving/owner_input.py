@@ -25,7 +25,6 @@ _NUMBER = re.compile(r"[+-]?[\d.]+(?:e[+-]?\d+)?", re.IGNORECASE)
 MAX_CHANCE_LENGTH = 3
 """Number of characters up to which a text may occur in prompts by chance."""
 
-
 MAX_READ = 65_536
 """Maximum characters read from a file, and maximum bytes of a file that is a task's input."""
 

@@ -112,7 +112,8 @@ def sent_sources(
         written_paths: Files that the run wrote.
         used: Files that the run used, each way by itself: of equal literals, those in them count.
     """
-    documents = {os.path.normpath(path): read_text(root / path, root) or "" for path in inputs}
+    named = {os.path.relpath(root / value, root) for value in inputs}
+    documents = {path: text for path in named if (text := read_text(root / path, root))}
     calls = [
         [ModelText(role=sent.role, text=plain(sent.text)) for sent in sent_texts]
         for sent_texts in calls
@@ -173,12 +174,13 @@ def _sources(
         forms = [form for form in pieces if says_enough(form) or is_few_words(form)] or [
             form for form in pieces if len(form) == 1 and form[0] in texts
         ]
-        if not forms or any(all(piece in value for piece in forms[0]) for value in inputs):
+        if not forms:
             continue
         begin, end = literal.span
         if any(first <= begin and end <= last for first, last in spans):
             continue
-        if any(in_order(form, text) for form in forms for text in texts):
+        is_sent = any(in_order(form, text) for form in forms for text in texts)
+        if is_sent and not any(all(piece in value for piece in forms[0]) for value in inputs):
             spans.append(literal.span)
             slots = max(len(parts_of(form.value)) - 1 for form in literals)
             yield SentSource(file, literal, tuple(forms), file.line(literal), slots)

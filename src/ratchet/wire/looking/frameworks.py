@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from operator import itemgetter
 
 import msgspec
 
@@ -118,7 +119,7 @@ def framework_of(module: str) -> str:
         for name in f"{framework.python} {framework.javascript}".split():
             begins = module.startswith(name.rstrip("*")) if name.endswith(("*", "/")) else False
             if begins or module == name or module.startswith((f"{name}.", f"{name}/")):
-                best, length = max((best, length), (framework.name, len(name)), key=_length)
+                best, length = max((best, length), (framework.name, len(name)), key=itemgetter(1))
     return best
 
 
@@ -136,7 +137,3 @@ def framework_of_distribution(name: str) -> str:
 def normal_name(name: str) -> str:
     """The normalised name of a distribution, as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _length(name_and_length: tuple[str, int]) -> int:
-    return name_and_length[1]

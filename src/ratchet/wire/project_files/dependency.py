@@ -20,7 +20,6 @@ _MANIFESTS = (
 )
 _LOCKS = {"uv.lock": "uv lock", "poetry.lock": "poetry lock", "pdm.lock": "pdm lock"}
 
-
 _ELSE = "The agent can be run as a command, which needs no installation."
 
 

@@ -33,7 +33,6 @@ _CALM = {
 _PINNED = re.compile(rf"^{PACKAGE}==(\S+)", re.M)
 _ADDED = re.compile(rf"Using version [\^~>=]*(\S+) for {PACKAGE}")
 
-
 _FRAME = re.compile("[\u2570\u2500\u25b6\u251c\u2502\u00d7]")
 _ASIDE = re.compile(r"\[?notice|WARNING|hint:")
 _WRONG = re.compile(r"ERROR|error|Because|No solution")

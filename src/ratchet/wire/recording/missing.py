@@ -147,7 +147,9 @@ class Sources:
         for file, text in self._javascript:
             for match in _JAVASCRIPT.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
-                needed = text[match.start() - 1 : match.start()] == "!"
+                # `if (!process.env.NAME) throw …`
+                ends = re.match(r"[^{}]*\{?[^{}]*\b(?:throw|exit)\b", text[match.end() :][:200])
+                needed = text[match.start() - 1 : match.start()] == "!" and ends is not None
                 reads.setdefault(match[1] or match[2], (self._place(file, line), needed))
         return reads
 
@@ -486,13 +488,11 @@ def _demanded(tree: ast.Module) -> set[str]:
 
 def _read_variable(node: ast.AST) -> tuple[str, bool]:
     """Name of a variable that a node reads without a default, and whether it fails without it."""
+    call = getattr(node, "value", None)
     if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
         if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Constant):
             return str(node.slice.value), True
-    elif isinstance(node, ast.keyword | ast.Assign | ast.AnnAssign) and isinstance(
-        node.value, ast.Call
-    ):
-        call = node.value
+    elif isinstance(call, ast.Call) and isinstance(node, ast.keyword | ast.Assign | ast.AnnAssign):
         reads = re.search(r"(?:environ\.get|getenv)$", ast.unparse(call.func))
         if reads and len(call.args) == 1 and not call.keywords:
             name = call.args[0]

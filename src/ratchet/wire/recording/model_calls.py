@@ -12,7 +12,7 @@ from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.observe.model_apis import MODEL_APIS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, either_case, mapping
 from ratchet.run.model_relay import Exchange, RelayedRequest
-from ratchet.wire.recording.recording import ModelText
+from ratchet.wire.recording.recording import ModelText, is_embedding
 
 Body: TypeAlias = Mapping[str, Any]
 
@@ -69,6 +69,8 @@ def dialect_of(path: str, request: Any) -> str:
     dialect = next((name for end, name in _ENDINGS.items() if path.endswith(end)), "")
     if not dialect and "contents" in mapping(request):
         return "gemini"
+    if not dialect and is_embedding(path):
+        return "embeddings"
     return "bedrock" if not dialect and path.startswith("/model/") else dialect
 
 

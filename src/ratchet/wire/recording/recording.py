@@ -142,8 +142,8 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_embedding(path: str) -> bool:
-    """Whether a path of a model's API answers with vectors: `/v1/embeddings`, `/api/embed`."""
-    return "/embed" in path
+    """Whether a path of a model's API answers with vectors: `/api/embed`, `:embedContent`."""
+    return "embed" in path.lower()
 
 
 class Contact(msgspec.Struct, frozen=True, kw_only=True):
