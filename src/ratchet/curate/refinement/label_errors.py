@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ JUDGE_ERROR = (0.05, 0.45)
 RIGHT_SCORE = 0.5
 """Minimum score of a right answer."""
 
+MIN_GROUP = 10
+"""Number of tasks beyond which candidates can be found to be weak on a part, or on a label."""
 
 FEW_WRONG = 0.1
 """Maximum share, among tasks on which candidates agree on one answer, of labels that are wrong in
@@ -74,6 +76,9 @@ class Suspects(msgspec.Struct, frozen=True):
     """Its rows are `rows`."""
     rows: tuple[int, ...]
     """Row in the results of each task that enough candidates have run."""
+    too_hard: tuple[PartPath, ...] = ()
+    """Parts with labels on which even the better half of the candidates is mostly wrong: these are
+    not suspected."""
 
 
 def find_suspects(results: Results) -> Suspects | None:
@@ -93,24 +98,31 @@ def find_suspects(results: Results) -> Suspects | None:
     rows = np.flatnonzero((~np.isnan(scores)).sum(1) >= MIN_CANDIDATES_ON_A_TASK)
     if not len(rows):
         return None
-    ranked, response = _ranked_parts(results)
+    ranked, response, too_hard = _ranked_parts(results)
     if response is None or len(response.wrong) != len(rows):
         response = fit_item_response(scores[rows])
-    return Suspects(ranked, response, tuple(int(row) for row in rows))
+    return Suspects(ranked, response, tuple(int(row) for row in rows), too_hard)
 
 
-def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResponse | None]:
-    """The most suspicious part of each label, and the model behind it."""
+def _ranked_parts(
+    label_results: Results,
+) -> tuple[tuple[Suspect, ...], ItemResponse | None, tuple[PartPath, ...]]:
+    """The most suspicious part of each label, the model behind it, and parts that are too hard."""
     import numpy as np
 
     results, parts = by_part(label_results)
     mistakes = _Mistakes(results, parts)
     scores = results.matrix()
     enough = (~np.isnan(scores)).sum(1) >= MIN_CANDIDATES_ON_A_TASK
-    theirs = [mistakes.explain(task, part) for task, part in zip(results.tasks, parts, strict=True)]
+    too_hard = _too_hard(scores, parts)
+    paths = tuple(sorted({part.path for part in too_hard.values()}))
+    theirs = [
+        row in too_hard or mistakes.explain(task, part)
+        for row, (task, part) in enumerate(zip(results.tasks, parts, strict=True))
+    ]
     rows = np.flatnonzero(enough & ~np.array(theirs))
     if not len(rows):
-        return (), None
+        return (), None, paths
     some = scores[rows]
     alternatives: list[Alternative] = []
     answers: list[tuple[Any, int]] = []
@@ -152,7 +164,35 @@ def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResp
         if before is None or suspect.wrong > before.wrong:
             suspects[part.row] = suspect
     ranked = sorted(suspects.values(), key=lambda suspect: (-suspect.wrong, suspect.row))
-    return tuple(ranked), response
+    return tuple(ranked), response, paths
+
+
+def _too_hard(scores: Floats, parts: Sequence[LabelPart]) -> dict[int, LabelPart]:
+    """Rows whose part, or label, the better half of the candidates gets wrong more than right.
+
+    Their disagreement with a label then says more about them than about the label.
+    """
+    groups: dict[tuple[PartPath, str | None], list[int]] = defaultdict(list)
+    for row, part in enumerate(parts):
+        if part.expected is not None:
+            groups[part.path, None].append(row)
+            groups[part.path, part.expected].append(row)
+    return {
+        row: parts[row]
+        for (path, _), rows in groups.items()
+        # A smaller group may consist of wrong labels.
+        if len(rows) > max(MIN_GROUP, FEW_WRONG * len(groups[path, None]))
+        and _better_half(scores[rows]) < RIGHT_SCORE
+        for row in rows
+    }
+
+
+def _better_half(scores: Floats) -> float:
+    """Mean score of the better half of the candidates that ran."""
+    import numpy as np
+
+    means = np.sort(np.nanmean(scores[:, ~np.isnan(scores).all(0)], axis=0))
+    return float(means[len(means) // 2 :].mean()) if len(means) else 1.0
 
 
 class _Mistakes:

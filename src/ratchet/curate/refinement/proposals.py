@@ -219,11 +219,18 @@ def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
     suspects = find_suspects(results)
     if suspects is None:
         return None, [f"No task was run by enough candidates: {unknown}."]
-    left = len(results.tasks) - len(suspects.rows)
-    if left:
+    notes = []
+    if left := len(results.tasks) - len(suspects.rows):
         some = "1 task was" if left == 1 else f"{left} tasks were"
-        return suspects, [f"{some} run by too few candidates, so nothing is known about them."]
-    return suspects, []
+        notes.append(f"{some} run by too few candidates, so nothing is known about them.")
+    if suspects.too_hard:
+        names = ", ".join(".".join(path) or results.evaluator for path in suspects.too_hard)
+        notes.append(
+            f"Labels that most candidates contradict are not suspected, in {names}: even the better"
+            " half of the candidates is wrong there more often than right. Better candidates can"
+            " tell more."
+        )
+    return suspects, notes
 
 
 def _disagreements(results: Results) -> list[RefinementProposal]:
