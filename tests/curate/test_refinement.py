@@ -400,5 +400,5 @@ def test_a_label_that_is_wrong_in_one_field_is_found_though_scores_are_high(as_t
 def test_no_label_is_suspected_in_a_field_that_even_the_better_candidates_get_wrong() -> None:
     tasks, results = tickets({}, weak=True)
     refined = refine(dataset_of(tasks), results)
-    assert of_ground(refined, "wrong label") == []
+    assert not [p for p in of_ground(refined, "wrong label") if "queue" in p.reason]
     assert any("not suspected, in queue: even the better half" in note for note in refined.notes)
