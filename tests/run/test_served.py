@@ -187,6 +187,30 @@ def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Cla
     assert whole.output[0] == {"type": "start"}
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        b'event: error\ndata: the model is overloaded\n\n',
+        b'data: {"type": "error", "message": "the model is overloaded"}\n\ndata: [DONE]\n\n',
+        b'data: {"error": {"message": "the model is overloaded"}}\n\n',
+    ],
+)
+@pytest.mark.parametrize("output", ["delta", ""])
+def test_a_stream_that_ends_with_an_error_has_failed(
+    service: MakeService, claims: Claims, end: bytes, output: str
+) -> None:
+    events = b'data: {"delta": "On its"}\n\n' + end
+    source = f"""
+        TYPE = "text/event-stream"
+        ANSWER = lambda given: {events!r}
+        serve(os.environ["PORT"])
+    """
+    (outcome,) = run(service(source, handover=Handover(output=output)), claims("q"))
+    assert outcome.status == "failed"
+    assert "its stream ended with an error" in outcome.error
+    assert "the model is overloaded" in outcome.error
+
+
 def test_lines_of_json_are_events_where_output_names_a_path(
     service: MakeService, claims: Claims
 ) -> None:

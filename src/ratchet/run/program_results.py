@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from ratchet.types import InputError
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES
 from ratchet.worker.placeholders import value_at
 from ratchet.worker.results import joined
+
+MAX_ERROR_CHARACTERS = 1_000
+"""Of a service's error that a rollout quotes."""
 
 MAX_STARTS = 64
 """Maximum number of lines that are tried as the beginning of a JSON object or list."""
@@ -99,7 +103,9 @@ def events_of(body: bytes, *, streamed: bool) -> list[bytes]:
                 line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"
             ]
             data = b"\n".join(lines)
-            if lines and data != b"[DONE]":
+            if re.search(rb"^event: ?error$", event, re.MULTILINE) and not _is_error(data):
+                data = msgspec.json.encode({"error": data.decode("utf-8", "replace") or "error"})
+            if (lines and data != b"[DONE]") or _is_error(data):
                 events.append(data)
         return events
     lines = [line for line in body.split(b"\n") if line.strip()]
@@ -119,8 +125,10 @@ def result_of_events(events: Sequence[bytes], path: str) -> object:
     Texts are joined to one. Events that have nothing at the path are left out.
 
     Raises:
-        InputError: None has.
+        InputError: None has, or the stream ended with an error.
     """
+    if events and _is_error(events[-1]):
+        raise InputError(f"its stream ended with an error: {_tail(events[-1])}")
     results: list[object] = []
     for data in events:
         try:
@@ -130,6 +138,19 @@ def result_of_events(events: Sequence[bytes], path: str) -> object:
     if path and not results:
         raise InputError(f"none of its events has {path!r}, which output names.")
     return joined(results)
+
+
+def _is_error(event: bytes) -> bool:
+    """Whether an event says that the service failed: by its type, or by an error that it gives."""
+    try:
+        data = msgspec.json.decode(event)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return isinstance(data, dict) and (data.get("type") == "error" or bool(data.get("error")))
+
+
+def _tail(event: bytes) -> str:
+    return event.decode("utf-8", "replace").strip()[-MAX_ERROR_CHARACTERS:]
 
 
 class OutputFile:
