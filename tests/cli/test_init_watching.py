@@ -550,7 +550,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     assert "It answered without it; if the answer is incomplete, allow it with hosts" in ended
 
 
-def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash(
+def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ignored_one_is_said(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
     script = """
@@ -558,19 +558,24 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash(
         body=$(printf '{"model":"m","messages":[{"role":"system","content":"For us. %s"},'\\
         '{"role":"user","content":"%s"}]}' "$memory" "$1")
         printf 'They asked: %s' "$1" > memory.txt
+        printf '%s' "$1" >> app.db
         curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
         sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
     """
     files = {"agent.sh": script, "memory.txt": "Nothing so far", "notes.txt": "Old"}
-    shop = repository(tmp_path, upstream, files)
+    shop = repository(tmp_path, upstream, files | {".gitignore": "*.db"})
     (shop.root / "notes.txt").write_text("The owner's own edit")
+    (shop.root / "app.db").write_text("rows")
     said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
-    assert (said["stashed"], said["left_by_run"]) == (["memory.txt"], [])
+    assert said["stashed"] == ["memory.txt"]
+    assert said["left_by_run"] == [{"how": "changed", "path": "app.db"}]
     findings = {finding["name"]: finding["holds"] for finding in said["findings"]}
     assert findings["prompts"]
     assert (shop.root / "memory.txt").read_text() == "Nothing so far"
     assert (shop.root / "notes.txt").read_text() == "The owner's own edit"
-    assert "still in git's stash" in " ".join(shop.ratchet("init", "--undo").stdout.split())
+    undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
+    assert "still in git's stash" in undone
+    assert "changed app.db, which is not in git: there is no earlier copy." in undone
     git(shop.root, "stash", "pop")
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 

@@ -190,7 +190,7 @@ def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Cla
 @pytest.mark.parametrize(
     "end",
     [
-        b'event: error\ndata: the model is overloaded\n\n',
+        b"event: error\ndata: the model is overloaded\n\n",
         b'data: {"type": "error", "message": "the model is overloaded"}\n\ndata: [DONE]\n\n',
         b'data: {"error": {"message": "the model is overloaded"}}\n\n',
     ],

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from ratchet.cli.console import one_line, out
 from ratchet.cli.init_verify import SENT, TOOLS_DIFFER, WiringFinding, WiringVerification
 from ratchet.types.wording import counted
-from ratchet.wire.applying import RunTrace
+from ratchet.wire.applying import RunTrace, is_tracked
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.deriving.owner_input import as_text
@@ -183,19 +183,26 @@ def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Ite
 
 def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
     """What the recorded run left in the project, with commands to remove or show it."""
-    paths: dict[bool, list[str]] = {}
+    paths: dict[str, list[str]] = {}
     for trace in traces:
         path = os.path.relpath(root / trace.path)
-        paths.setdefault(trace.how == "created", []).append(path)
-    if created := paths.get(True):
+        kind = "tracked" if trace.how != "created" and is_tracked(root, trace.path) else trace.how
+        paths.setdefault(kind, []).append(path)
+    if created := paths.pop("created", None):
         yield (
             f"The recorded run created {', '.join(created)}, and left it there. To remove it:"
             f" rm -r -- {shlex.join(created)}"
         )
-    if changed := paths.get(False):
+    if tracked := paths.pop("tracked", None):
         yield (
-            f"The recorded run changed {', '.join(changed)}, and left the change in place. To see "
-            f"it: git diff -- {shlex.join(changed)}"
+            f"The recorded run changed {', '.join(tracked)}, and left the change in place. To see "
+            f"it: git diff -- {shlex.join(tracked)}"
+        )
+    for how, untracked in paths.items():
+        are = "is" if len(untracked) == 1 else "are"
+        yield (
+            f"The recorded run {how} {', '.join(untracked)}, which {are} not in git: there is no"
+            " earlier copy."
         )
 
 

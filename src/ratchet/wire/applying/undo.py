@@ -148,22 +148,22 @@ def still_there(root: Path, traces: Iterable[RunTrace]) -> tuple[RunTrace, ...]:
         root: The folder that was wired.
         traces: What it did.
     """
-    repository = _repository(root)
     return tuple(
-        trace
-        for trace in traces
-        if is_inside(trace.path) and _is_still_there(root, repository, trace)
+        trace for trace in traces if is_inside(trace.path) and _is_still_there(root, trace)
     )
 
 
-def _is_still_there(root: Path, repository: Repository | None, trace: RunTrace) -> bool:
-    if repository is None:
-        return trace.how != "created" or (root / trace.path).exists()
-    path = repository.prefix + trace.path
-    if trace.how == "created":
-        is_tracked = bool(repository.output("ls-files", "-z", "--", path))
-        return (root / trace.path).exists() and not is_tracked
-    return any(repository.changes([path]))
+def is_tracked(root: Path, path: str) -> bool:
+    """Whether git has a file of a folder."""
+    repository = _repository(root)
+    return bool(repository and repository.output("ls-files", "-z", "--", str(root / path)))
+
+
+def _is_still_there(root: Path, trace: RunTrace) -> bool:
+    repository = _repository(root)
+    if repository is not None and is_tracked(root, trace.path):
+        return trace.how != "created" and any(repository.changes([repository.prefix + trace.path]))
+    return trace.how != "created" or (root / trace.path).exists()
 
 
 def _traces(
@@ -399,8 +399,7 @@ def _unmerged(repository: Repository) -> str:
 
 
 def _delete(repository: Repository, branch: str) -> None:
-    tip = repository.commit_of(f"refs/heads/{branch}")
-    if tip:
+    if tip := repository.commit_of(f"refs/heads/{branch}"):
         repository.delete_ref(f"refs/heads/{branch}", tip)
     repository.output("config", "--remove-section", f"branch.{branch}", ok=(0, 128))
 
