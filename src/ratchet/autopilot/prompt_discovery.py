@@ -221,8 +221,10 @@ def found_in(
     own_output = {os.path.relpath(path, root) for path in copied}
     in_source = source_prompts(root, calls, known, program, inputs, own_output)
     prompts = [_placed(project, prompt, in_source) for prompt in prompts]
+    texts = {text for call in calls for text in system_prompts(call.attributes)}
     for prompt, count in in_source.counts.items():
-        name = f"{project.agent_name}.user"  # which may be inside of a text
+        in_system = any(recognise_within(prompt.template, text) for text in texts)
+        name = f"{project.agent_name}.{'system' if in_system else 'user'}"
         template, _ = as_written(root, prompt.template)
         prompts.append(FoundPrompt(name, template, count, _shown(project, prompt.place)))
     if declared and not prompts:
@@ -234,7 +236,6 @@ def found_in(
             hint="Add tasks, so that constant text can be distinguished from the task, or register "
             "the prompt's template yourself: docs/gateway.md.",
         )
-    texts = {text for call in calls for text in system_prompts(call.attributes)}
     if not all(any(recognise_within(p.template, text) for p in prompts) for text in texts):
         for sentence in recorded.refused:
             say(f"Left unchanged: {sentence}")
