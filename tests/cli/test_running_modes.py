@@ -143,3 +143,28 @@ def test_a_client_made_at_import_calls_for_each_rollout(make_agent: MakeAgent) -
     project.write("agent.py", source + "def answer(question, tone):\n    yield ask(question)\n")
     tasks_of(project, INPUTS)
     check(project, INPUTS[0])
+
+
+def test_a_call_that_its_client_and_the_gateway_record_is_one(make_agent: MakeAgent) -> None:
+    """The client's own instrumentation knows the step around the call; the gateway, the prompt."""
+    project = make_agent('entry = "agent:answer"\nprompts = "calls"\n')
+    project.write(
+        "agent.py",
+        "import openai\n\n\ndef answer(question):\n    client = openai.OpenAI()\n"
+        '    system = {"role": "system", "content": "You answer for the shop."}\n'
+        '    user = {"role": "user", "content": question}\n'
+        '    done = client.chat.completions.create(model="m", messages=[system, user])\n'
+        "    return done.choices[0].message.content\n",
+    )
+    tasks_of(project, [f"question {number}: fig" for number in range(10)])
+    said = " ".join(project.ratchet("eval", "--split", "all").stdout.split())
+    assert "system (agent.py:6, 4 calls)" in said, said
+    shown = project.ratchet("run", "What is it: fig").stdout
+    assert shown.count("You answer for the shop.") == 2
+    assert "its parent is missing" not in shown
+    project.commit()
+    done = project.ratchet("improve", "--rollouts", "20")
+    improved = done.stdout
+    assert done.returncode == 0, done.stderr
+    assert "Baseline" in improved
+    assert "had none of these prompts" not in " ".join(improved.split())

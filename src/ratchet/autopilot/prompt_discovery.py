@@ -16,7 +16,7 @@ from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.discovery_run import run_unchanged
 from ratchet.autopilot.failed_rollout import require_success
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
+from ratchet.autopilot.recorded_prompts import FoundPrompts, each_call_once, find_prompts
 from ratchet.autopilot.runner import Say
 from ratchet.autopilot.source_prompts import SourcePrompts, as_written, source_prompts
 from ratchet.bind.prompt_names import unused_name, without_number
@@ -131,7 +131,9 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
         store: The store.
         rollout_ids: Rollouts of the agent with its own prompts.
     """
-    spans = [span for id in rollout_ids for span in store.spans.of(id)]
+    spans = [
+        span for id in rollout_ids for span in each_call_once(store.spans.of(id), by_gateway=True)
+    ]
     prompted = [span for span in spans if system_prompts(span.attributes)]
     missed = sum("ratchet.prompt.name" not in span.attributes for span in prompted)
     if not missed:
@@ -203,7 +205,11 @@ def found_in(
         AgentError: All failed, none called a model, or none has a recognisable prompt.
     """
     require_success(rollouts, store)
-    spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
+    spans = [
+        span
+        for rollout in rollouts
+        for span in each_call_once(store.spans.of(rollout.id), by_gateway=False)
+    ]
     calls = [span for span in spans if is_model_call(span.attributes)]
     if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))

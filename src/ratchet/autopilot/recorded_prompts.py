@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -10,7 +10,8 @@ from ratchet.bind.discover import Discovery
 from ratchet.bind.prompt_names import proposal_names
 from ratchet.bind.speakers import discover_by_speaker, speakers_of
 from ratchet.observe.prompt_uses import RecordedCalls
-from ratchet.observe.system_prompts import was_cut
+from ratchet.observe.system_prompts import sent_texts, was_cut
+from ratchet.store.usage import GATEWAY
 from ratchet.types import PromptTemplate, Span
 
 
@@ -60,6 +61,30 @@ def find_prompts(spans: Iterable[Span], agent: str) -> FoundPrompts:
         len(calls),
         discovery,
     )
+
+
+def each_call_once(spans: Sequence[Span], *, by_gateway: bool) -> list[Span]:
+    """The spans of a rollout, with one record of a call that both its client and the gateway have.
+
+    Args:
+        spans: All of the rollout's.
+        by_gateway: Whose record stays: the gateway's knows the prompts that were replaced; the
+            client's, which agent is around it.
+    """
+    texts = {span.span_id: set(sent_texts(span.attributes)) for span in spans}
+    of_stayers = {
+        text
+        for span in spans
+        if (GATEWAY in span.attributes) is by_gateway
+        for text in texts[span.span_id]
+    }
+    return [
+        span
+        for span in spans
+        if (GATEWAY in span.attributes) is by_gateway
+        or not texts[span.span_id]
+        or not texts[span.span_id] <= of_stayers
+    ]
 
 
 def _number(prompts: int) -> str:

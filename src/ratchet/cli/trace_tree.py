@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ratchet.store.usage import GATEWAY
 from ratchet.types import Span
 from ratchet.types.wording import counted
 
@@ -46,8 +47,10 @@ class SpanForest(NamedTuple):
 def forest(spans: Sequence[Span]) -> SpanForest:
     """Link spans to their parents.
 
-    A span with an unknown parent is a root. In a cycle of parents the first span becomes a root. Of
-    several spans with the same id the first one gets the children.
+    A span with an unknown parent is a root; but the gateway's record of a call, which knows the
+    rollout and not the step that made the call, is put below the first root. In a cycle of parents
+    the first span becomes a root. Of several spans with the same id the first one gets the
+    children.
 
     Args:
         spans: Ordered by start time.
@@ -60,16 +63,24 @@ def forest(spans: Sequence[Span]) -> SpanForest:
     children: list[list[int]] = [[] for _ in spans]
     parents: list[int] = []
     roots: list[int] = []
+    of_gateway: list[int] = []
     for index, span in enumerate(spans):
         parent = -1
         if span.parent_id is not None:
             parent = indexes.get((span.trace_id, span.parent_id), -1)
             if parent == index:
                 parent, notes[index] = -1, "it is its own parent"
+            elif parent < 0 and GATEWAY in span.attributes:
+                of_gateway.append(index)
             elif parent < 0:
                 notes[index] = "its parent is missing"
         parents.append(parent)
         (roots if parent < 0 else children[parent]).append(index)
+    if alone := [index for index in roots if index not in of_gateway]:
+        for index in of_gateway:
+            roots.remove(index)
+            children[alone[0]].append(index)
+            parents[index] = alone[0]
     _cut_rings(parents, roots, children, notes)
     # Some languages' clocks have millisecond resolution: of equal starts the shorter comes first.
     for siblings in children:
