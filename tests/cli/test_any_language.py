@@ -446,7 +446,7 @@ BAD_AGENTS = {
     ),
     "sends no prompt": (
         RESPONSES.replace('"instructions": " ".join(words), ', ""),
-        "sent no text from its source, and no repeated system message",
+        "There is no prompt to improve: the agent's 12 model calls had no system message",
     ),
 }
 
@@ -463,3 +463,29 @@ def test_a_command_that_cannot_be_improved_is_refused_with_a_sentence(
     assert done.returncode != 0
     assert sentence in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_evaluating_an_agent_without_a_prompt_looks_for_one_once(
+    make_agent: MakeAgent, upstream: StubUpstream
+) -> None:
+    project = make_agent(PYTHON)
+    project.write("agent.py", BAD_AGENTS["sends no prompt"][0])
+    first = project.ratchet("eval")
+    assert "There is no prompt to improve" in " ".join(first.stdout.split())
+    asked = len(upstream.seen)
+    again = project.ratchet("eval")
+    assert (again.returncode, len(upstream.seen)) == (0, asked), again.stderr
+
+
+def test_tasks_without_an_answer_are_left_out_of_the_mean_that_compares(
+    make_agent: MakeAgent,
+) -> None:
+    project = make_agent(PYTHON)
+    rows = [{"input": f"question {number}", "expected": "fig"} for number in range(3)]
+    tasks = [*rows, {"input": "question 4"}]
+    project.write("tasks.jsonl", "".join(f"{json.dumps(row)}\n" for row in tasks))
+    done = project.ratchet("eval", "--split", "all", "--json")
+    assert "1 of 4 tasks has no expected answer: exact_match does not score it." in done.stderr
+    [row] = json.loads(done.stdout)["candidates"]
+    compared = next(entry for entry in row["evaluators"] if entry["evaluator"] == "exact_match")
+    assert (compared["n"], compared["errors"]) == (3, 0)

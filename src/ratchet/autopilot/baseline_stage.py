@@ -80,10 +80,11 @@ def _where_answers_go(work: ImproveRun) -> str:
 
 def _say_reach(work: ImproveRun) -> None:
     """Report how the tasks are split, and what cannot be proved on them."""
-    splits = ", ".join(f"{len(work.dataset.split(split))} {split}" for split in SPLITS)
     if work.dataset.reason and work.project.config.tasks.dataset is None:
+        sizes = {split: len(work.tasks(split)) for split in SPLITS}
+        splits = ", ".join(f"{size} {split}" for split, size in sizes.items())
         work.watcher.message(
-            f"{counted(len(work.dataset.tasks), 'task')}: {splits}. {work.dataset.reason}"
+            f"{counted(sum(sizes.values()), 'task')}: {splits}. {work.dataset.reason}"
         )
     if work.chosen is not None:
         work.watcher.message(level_sentence(next_level(work.setting(work.baseline), work.store)))

@@ -15,15 +15,11 @@ from ratchet.curate import read_tasks, split_tasks
 from ratchet.curate.split import groups_of, input_key
 from ratchet.curate.usual_split import LARGE_FILE_SHARES, TEST_OF_FEW, usual_split
 from ratchet.prove.alpha import level
-from ratchet.prove.tasks_needed import tasks_needed
+from ratchet.prove.tasks_needed import PLANNED_VARIANCE, tasks_needed
 from ratchet.stats.gain import USUAL_GAIN
 from ratchet.store import Store
 from ratchet.types import SPLITS, Dataset, InputError, Split
 from ratchet.types.wording import counted
-
-PLANNED_VARIANCE = 0.25
-"""Assumed variance of differences when collecting test tasks: scores of 0 and 1, half of them
-equal for both candidates."""
 
 
 def tasks_to_prove(gain: float) -> int:

@@ -31,6 +31,7 @@ from ratchet.types import (
     AgentError,
     Dataset,
     Declaration,
+    InputError,
     Model,
     PromptTemplate,
     Rollout,
@@ -43,6 +44,10 @@ MAX_TASKS_RUN = 24
 KEY = "prompts"
 
 _PLACE = re.compile(r"(.*?):(\d+)")
+
+
+class NoPrompt(InputError):
+    """The agent's model calls were seen, and none was made with a prompt that can be told apart."""
 
 
 class FoundPrompt(msgspec.Struct, frozen=True):
@@ -86,8 +91,9 @@ async def discover_prompts(
         say: Called with a sentence before rollouts are spent.
 
     Raises:
-        AgentError: The agent fails on all of these tasks, calls no model through the gateway, or
-            has no prompt that can be distinguished from the rest.
+        AgentError: The agent fails on all of these tasks, or calls no model through the gateway;
+            another try runs them again.
+        NoPrompt: It has no prompt that can be distinguished from the rest.
     """
     if recall_prompts(store, agent, dataset):
         return
@@ -202,7 +208,8 @@ def found_in(
         declared: Prompts that the source declares.
 
     Raises:
-        AgentError: All failed, none called a model, or none has a recognisable prompt.
+        AgentError: All failed, or none called a model.
+        NoPrompt: None has a recognisable prompt.
     """
     require_success(rollouts, store)
     spans = [
@@ -235,8 +242,14 @@ def found_in(
         prompts.append(FoundPrompt(name, template, count, _shown(project, prompt.place)))
     if declared and not prompts:
         return ()
+    if not prompts and not texts:
+        raise NoPrompt(
+            f"There is no prompt to improve: the agent's {counted(len(calls), 'model call')} had no"
+            " system message, and no text from its source.",
+            hint="Give the agent instructions: in a system message, or in a text of its source.",
+        )
     if not prompts:
-        raise AgentError(
+        raise NoPrompt(
             f"The agent's {counted(len(calls), 'model call')} sent no text from its source, and "
             f"no repeated system message. {' '.join(recorded.refused)}".rstrip(),
             hint="Add tasks, so that constant text can be distinguished from the task, or register "

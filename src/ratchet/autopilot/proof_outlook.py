@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.prove.tasks_needed import tasks_needed
+from ratchet.prove.tasks_needed import PLANNED_VARIANCE, tasks_needed
 from ratchet.stats.gain import USUAL_GAIN
 from ratchet.store import Store
 from ratchet.types import Dataset
@@ -30,7 +30,7 @@ def proof_outlook(
     """Sentences on how many test tasks a proof needs, and what to do if there are fewer.
 
     The spread of the differences is not known yet. It is taken to be that of the baseline's val
-    scores, as if half of it were common to both candidates.
+    scores, as if half of it were common to both candidates, and of one more task's by plan.
 
     Args:
         dataset: The tasks.
@@ -45,7 +45,9 @@ def proof_outlook(
     """
     gain = max(USUAL_GAIN, min_gain)
     test = len(dataset.split("test", answered=answered))
-    needed = tasks_needed(alpha, gain, variance(scores))
+    # One score says nothing of its spread; few say little.
+    spread = (PLANNED_VARIANCE + (len(scores) - 1) * variance(scores)) / len(scores)
+    needed = tasks_needed(alpha, gain, spread)
     outlook = f"Proving a gain of {gain:.2g} will take about {counted(needed, 'test task')}"
     if test >= needed:
         return [f"{outlook}; there are {test}."]
@@ -56,8 +58,9 @@ def proof_outlook(
         "synthesized tasks help learning only: a proof needs tasks from real use",
     ]
     numbered = "; ".join(f"({number}) {way}" for number, way in enumerate(ways, start=1))
+    larger = tasks_needed(alpha, 1.0, 0.0) <= test
     return [
-        f"{outlook}, but there are {test}: only larger gains are likely to be proved.",
+        f"{outlook}, but there are {test}{': only larger gains are likely to be proved' * larger}.",
         f"Ways to get more evidence, fastest first: {numbered}.",
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.failed_rollout import failed_call_in, failure_of
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
-from ratchet.autopilot.prompt_discovery import discover_prompts
+from ratchet.autopilot.prompt_discovery import NoPrompt, discover_prompts
 from ratchet.autopilot.report_cards import check_objective, trust_objective
 from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.bind.discover import SUPPORT
@@ -40,7 +40,7 @@ from ratchet.cli.selection import select_candidates, select_tasks
 from ratchet.evaluate import Evaluator, broken, is_failure
 from ratchet.run import FileLock
 from ratchet.store import Store
-from ratchet.types import AgentError, Candidate, ConfigError
+from ratchet.types import AgentError, Candidate, ConfigError, Score
 from ratchet.types.wording import counted
 
 MIN_SAME_ANSWERS = 5
@@ -87,12 +87,12 @@ def evaluate(
         TerminalWatcher(err if json else out) as watcher,
         agent_model(project, watcher.message),
     ):
-        split, batches = wait_for(
+        split, batches, needing = wait_for(
             _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad),
             quiet=json,
             paid_by=project,
         )
-        rows = [_summary(batch, store) for batch in batches]
+        rows = [_summary(batch, store, needing) for batch in batches]
     # Then the scores mean nothing.
     all_failed = all(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows)
     if json:
@@ -115,7 +115,7 @@ async def _evaluate(
     repeat: int,
     fresh: bool,
     skip_bad: bool,
-) -> tuple[str, list[Batch]]:
+) -> tuple[str, list[Batch], frozenset[str]]:
     agent = project.load_agent()
     split, tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
     check_task_inputs(agent, tasks)
@@ -129,7 +129,7 @@ async def _evaluate(
         if not only_source or len(dataset.split("train")) >= SUPPORT:
             try:
                 await discover_prompts(project, store, agent, dataset, watcher.message)
-            except AgentError as error:
+            except (AgentError, NoPrompt) as error:
                 if not only_source:
                     raise
                 watcher.message(error.message)
@@ -152,9 +152,18 @@ async def _evaluate(
     for evaluator in evaluators:
         if sentence := getattr(evaluator, "spending", ""):
             watcher.message(sentence)
+    needing = [e.name for e in evaluators if getattr(e, "needs_expected", False)]
+    unanswered = sum(task.expected is None for task in tasks)
+    if needing and unanswered:
+        verb = "have" if unanswered > 1 else "has"
+        watcher.message(
+            f"{unanswered} of {counted(len(tasks), 'task')} {verb} no expected answer: "
+            f"{' and '.join(needing)} {'do' if len(needing) > 1 else 'does'} not score "
+            f"{'them' if unanswered > 1 else 'it'}."
+        )
     if sentence := await _cannot_decide(project, store, agent, evaluators, skip_bad):
         watcher.message(sentence)
-    return split, batches
+    return split, batches, frozenset(needing)
 
 
 async def _cannot_decide(
@@ -175,12 +184,20 @@ async def _cannot_decide(
     return ""
 
 
-def means_of(batch: Batch) -> list[dict[str, Any]]:
-    """Mean of each evaluator over a batch, with its interval and the failures."""
-    names = list(dict.fromkeys(name for _, _, scores in batch.rows for name in scores))
+def means_of(batch: Batch, needing: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Mean of each evaluator over a batch, with its interval and the failures.
+
+    Args:
+        batch: The rollouts with their scores.
+        needing: Evaluators that leave out tasks without an expected answer.
+    """
+    by_name: dict[str, list[Score]] = {}
+    for task, _, scores_of_task in batch.rows:
+        for name, score in scores_of_task.items():
+            if task.expected is not None or name not in needing:
+                by_name.setdefault(name, []).append(score)
     evaluators = []
-    for name in names:
-        scores = [scores[name] for _, _, scores in batch.rows if name in scores]
+    for name, scores in by_name.items():
         values = [score.value for score in scores if score.value is not None]
         failed = [score for score in scores if score.value is None or is_failure(score)]
         errors = [score.error or score.rationale for score in failed]
@@ -193,16 +210,16 @@ def means_of(batch: Batch) -> list[dict[str, Any]]:
                 "unit": next((score.unit for score in scores), ""),
                 "mean": mean,
                 "half_width": _half_width(values, mean),
-                "n": len(scores) - len(errors),
+                "n": len(values),
                 "errors": len(errors),
                 "first_error": errors[0] if errors else "",
-                "broken": _broken(name, batch),
+                "broken": _broken(name, batch, needing),
             }
         )
     return evaluators
 
 
-def _summary(batch: Batch, store: Store) -> dict[str, Any]:
+def _summary(batch: Batch, store: Store, needing: Collection[str]) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
     first = failures[0] if failures else None
     succeeded = [rollout for _, rollout, _ in batch.rows if rollout.status == "succeeded"]
@@ -223,7 +240,7 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
         "without_model": len(failed_calls),
         "first_failed_call": failed_calls[0] if failed_calls else "",
         "only_answer": _only_answer(batch),
-        "evaluators": means_of(batch),
+        "evaluators": means_of(batch, needing),
     }
 
 
@@ -240,12 +257,14 @@ def _only_answer(batch: Batch) -> str:
     return one_line(ended[0][1].output)
 
 
-def _broken(name: str, batch: Batch) -> str:
+def _broken(name: str, batch: Batch, needing: Collection[str]) -> str:
     """Why an evaluator's mean is meaningless; empty if it scored most outputs."""
     scores = [
         scores[name]
-        for _, rollout, scores in batch.rows
-        if name in scores and rollout.status == "succeeded"
+        for task, rollout, scores in batch.rows
+        if name in scores
+        and rollout.status == "succeeded"
+        and (task.expected is not None or name not in needing)
     ]
     return broken(name, scores, "the outputs")
 

@@ -27,7 +27,12 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.config import read_config
-from ratchet.autopilot.prompt_discovery import declared_in_source, found_in, input_texts
+from ratchet.autopilot.prompt_discovery import (
+    NoPrompt,
+    declared_in_source,
+    found_in,
+    input_texts,
+)
 from ratchet.autopilot.source_prompts import source_prompts
 from ratchet.bind.discover import SUPPORT
 from ratchet.bind.prompt_names import unused_name
@@ -212,7 +217,7 @@ def _learned(project: Project, store: Store, agent: Any, rollout: Rollout) -> li
         # as a prompt needs.
         rollouts = [rollout] * SUPPORT
         prompts = found_in(project, store, rollouts, _say, declared_in_source(agent))
-    except AgentError:  # it has none, which the findings say
+    except (AgentError, NoPrompt):  # it has none, which the findings say
         return []
     # One rollout may have filled a literal several times.
     names: dict[str, str] = {}

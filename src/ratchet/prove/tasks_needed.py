@@ -9,6 +9,10 @@ from ratchet.types import InputError
 POWER_QUANTILE = 0.84
 """Normal quantile of a power of 0.8. The e-process then reaches 0.85 to 0.95."""
 
+PLANNED_VARIANCE = 0.25
+"""Assumed variance of differences when collecting test tasks: scores of 0 and 1, half of them
+equal for both candidates."""
+
 _STEADY = 1.5
 """Pairs, relative to those of the best constant bet on a gain without any noise."""
 

@@ -16,6 +16,7 @@ from ratchet.wire.recording.recording import Contact, Recording
 
 READING = ("GET", "HEAD", "OPTIONS")
 """HTTP methods that by definition change nothing."""
+_LOOPBACK = re.compile(r"^(127(\.\d+){3}|\[::1\])(?=:\d+$)")
 
 
 class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
     Raises:
         InputError: One is not a host with a port, a program or a folder, and was not contacted.
     """
-    permitted = dict.fromkeys(allowed)
+    permitted = dict.fromkeys(_LOOPBACK.sub("localhost", subject) for subject in allowed)
     models = {call.host for call in recording.calls}
     # What else is asked of a model's server, such as its list of models, is not led to the gateway.
     fixed = {call.host for call in recording.calls if not call.variables}
@@ -97,9 +98,7 @@ def _key(subject: str, root: str) -> str:
 def _folder(path: str) -> str:
     """The folder of a file; for a file in the home folder, the folder directly in it."""
     parts = PurePosixPath(path).parts
-    if parts[0] == "~":
-        return "/".join(parts[:2])
-    return PurePosixPath(path).parent.as_posix()
+    return "/".join(parts[:2]) if parts[0] == "~" else PurePosixPath(path).parent.as_posix()
 
 
 def _requests(contact: Contact) -> str:
