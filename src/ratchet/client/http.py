@@ -14,6 +14,7 @@ from ratchet.client.address import ClientKey, ServerAddress, address_of, key_of
 from ratchet.client.call import ApiRequest, ApiResponse
 from ratchet.client.failures import RequestRefused, ServerUnreachable, refusal
 from ratchet.types import StoreError
+from ratchet.types.wording import size_text
 
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 """Largest response body."""
@@ -134,7 +135,7 @@ class ResponseBody:
         self._parts.append(part)
         self._size += len(part)
         if self._size > MAX_ANSWER_BYTES:
-            raise UnreadableResponse(f"its response is larger than {MAX_ANSWER_BYTES} bytes")
+            raise UnreadableResponse(f"its response is larger than {size_text(MAX_ANSWER_BYTES)}")
         if now > self._deadline:
             raise UnreadableResponse("its response arrives too slowly")
 

@@ -12,7 +12,7 @@ from ratchet.curate.answer_names import answer_note, input_hint, similar_answers
 from ratchet.curate.json_text import JsonReader
 from ratchet.curate.text_file import open_text
 from ratchet.types import SPLITS, InputError, Split, Task, content_hash
-from ratchet.types.wording import counted
+from ratchet.types.wording import counted, size_text
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_ID_CHARACTERS = 200
@@ -202,7 +202,7 @@ def json_of(line: bytes) -> Any:
         ValueError: It is not JSON; the message is a clause.
     """
     if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"the line has more than {MAX_LINE_BYTES} bytes")
+        raise ValueError(f"the line has more than {size_text(MAX_LINE_BYTES)}")
     try:
         data = JsonReader(_refuse).parse(line.decode("utf-8"))
     except UnicodeDecodeError as error:

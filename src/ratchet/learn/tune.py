@@ -118,9 +118,11 @@ class Tune:
             if search.best >= 1.0:
                 return SearchEnd("solved", "a candidate solves every train task")
             if self._patience is not None and quiet >= self._patience:
-                return SearchEnd("idle", f"{quiet} batches in a row brought nothing better")
+                return SearchEnd("idle", f"{counted(quiet, 'batch')} without anything better")
             if search.stale >= STALE_BATCHES:
-                return SearchEnd("idle", f"{search.stale} batches in a row tried nothing new")
+                return SearchEnd(
+                    "idle", f"{counted(search.stale, 'batch')} without anything new to try"
+                )
             if search.seen >= search.points:
                 return SearchEnd("idle", f"all {search.points:g} combinations were tried")
             count = min(self._batch, _affordable(lab, reserve) // len(lab.train))

@@ -43,6 +43,7 @@ from ratchet.types import (
     Resource,
     Span,
 )
+from ratchet.types.wording import size_text
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, blocked, cut_off, timed_out
 from ratchet.worker.environment import (
     PROVIDER_KEYS,
@@ -279,7 +280,7 @@ class CommandExecutor:
             status, error = "timed_out", timed_out(self._timeout_s) + ended.tail()
         elif ended.why == "flood":
             error = (
-                f"The command printed more than {MAX_OUTPUT_BYTES} bytes on standard output, "
+                f"The command printed more than {size_text(MAX_OUTPUT_BYTES)} on standard output, "
                 "which is for the result only. Write log messages to standard error."
             )
         elif ended.code and not (self._handover.stdin and ended_with_input(ended.error_text)):

@@ -13,6 +13,7 @@ import msgspec
 
 from ratchet.observe import plain
 from ratchet.types import InputError
+from ratchet.types.wording import size_text
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES
 from ratchet.worker.placeholders import value_at
 from ratchet.worker.results import joined
@@ -216,5 +217,5 @@ def result_in(path: Path) -> object:
     except OSError as error:
         raise InputError(f"{path.name} cannot be read: {error.strerror}.") from None
     if len(data) > MAX_OUTPUT_BYTES:
-        raise InputError(f"{path.name} has more than {MAX_OUTPUT_BYTES} bytes.")
+        raise InputError(f"{path.name} has more than {size_text(MAX_OUTPUT_BYTES)}.")
     return result_of(data)

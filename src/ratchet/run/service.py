@@ -19,6 +19,7 @@ from ratchet.run.command import root_span, task_json
 from ratchet.run.handover import FORM_TYPE, Handover
 from ratchet.run.program_results import events_of, result_at, result_of, result_of_events
 from ratchet.types import AgentError, AttemptStatus, Claim, InputError, Outcome, Resource
+from ratchet.types.wording import size_text
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import attempt_name, gateway_urls
 
@@ -92,7 +93,9 @@ class ServiceClient:
             message = f"The service failed: {type(error).__name__}: {error}"
             raise ServiceFailure(message, broke_off=True) from None
         if body is None:
-            raise ServiceFailure(f"The service answered with more than {MAX_OUTPUT_BYTES} bytes.")
+            raise ServiceFailure(
+                f"The service answered with more than {size_text(MAX_OUTPUT_BYTES)}."
+            )
         if response.status // 100 != 2:
             text = body.decode("utf-8", "replace").strip()[-TAIL_CHARACTERS:]
             status = f"{response.status} {response.reason}"

@@ -19,6 +19,7 @@ from ratchet.sandbox.launch import SandboxProcess, scrubbed_environment, start
 from ratchet.sandbox.levels import resolve_level
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxLimits
 from ratchet.sandbox.view import file_view
+from ratchet.types.wording import size_text
 
 _GRACE_S = 2.0
 _END_S = 5.0
@@ -192,12 +193,14 @@ def _ended(
     if verdict == protocol.TIMED_OUT:
         return made("timed_out", None, f"It did not finish within {limits.seconds:g} s.")
     if verdict == protocol.TOO_MUCH_MEMORY:
-        return made("memory", None, f"It used more than {limits.memory_bytes} bytes of memory.")
+        return made(
+            "memory", None, f"It used more than {size_text(limits.memory_bytes)} of memory."
+        )
     if verdict == protocol.TOO_MANY_PROCESSES:
         message = f"It ran more than {limits.processes} concurrent processes and threads."
         return made("flooded", None, message)
     if verdict == protocol.TOO_MUCH_SCRATCH:
-        return made("flooded", None, f"It wrote more than {limits.scratch_bytes} bytes.")
+        return made("flooded", None, f"It wrote more than {size_text(limits.scratch_bytes)}.")
     return made("ended", code)
 
 

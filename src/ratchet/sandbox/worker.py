@@ -18,6 +18,7 @@ from ratchet.sandbox.launch import SandboxProcess
 from ratchet.sandbox.limits import SandboxFailed, SandboxLimits, SandboxResult, SandboxStatus
 from ratchet.sandbox.pipe_reader import PipeReader
 from ratchet.sandbox.relay import RelayAddress, TcpRelay
+from ratchet.types.wording import size_text
 
 _GRACE_S = 2.0
 """Seconds past the sandbox's own timeout after which the outer process ends a request."""
@@ -160,10 +161,10 @@ class SandboxWorker:
             await self.close()
         if len(output.content()) >= limits.output_bytes and stop.is_set():
             status, content = "flooded", b""
-            error = f"It printed more than {limits.output_bytes} bytes."
+            error = f"It printed more than {size_text(limits.output_bytes)}."
         elif len(answer.content()) > limits.result_bytes and stop.is_set():
             status, content = "flooded", b""
-            error = f"Its answer is longer than {limits.result_bytes} bytes."
+            error = f"Its answer is longer than {size_text(limits.result_bytes)}."
         return SandboxResult(
             status=status,
             body=content,
@@ -341,14 +342,14 @@ def _judged(
     if ended.verdict == protocol.TIMED_OUT:
         return "timed_out", b"", f"It did not finish within {limits.seconds:g} s."
     if ended.verdict == protocol.TOO_MUCH_MEMORY:
-        return "memory", b"", f"It used more than {limits.memory_bytes} bytes of memory."
+        return "memory", b"", f"It used more than {size_text(limits.memory_bytes)} of memory."
     if ended.verdict == protocol.TOO_MANY_PROCESSES:
         return "flooded", b"", f"It ran more than {limits.processes} processes and threads."
     if ended.verdict == protocol.TOO_MUCH_SCRATCH:
         return (
             "flooded",
             b"",
-            f"It wrote more than {limits.scratch_bytes} bytes, or too many files.",
+            f"It wrote more than {size_text(limits.scratch_bytes)}, or too many files.",
         )
     if ended.verdict == protocol.STOPPED:
         return "crashed", b"", "It was stopped."
@@ -363,7 +364,11 @@ def _judged(
     if kind == protocol.RAISED:
         return "raised", b"", content.decode(errors="replace")
     if kind == protocol.OUT_OF_MEMORY:
-        return "memory", b"", f"It ran out of memory: {limits.memory_bytes} bytes are allowed."
+        return (
+            "memory",
+            b"",
+            f"It ran out of memory: at most {size_text(limits.memory_bytes)} are allowed.",
+        )
     type_name = content[:200].decode(errors="replace")
     return "raised", b"", f"TypeError: the handler returned {type_name}, not bytes"
 
@@ -386,7 +391,7 @@ def _without_answer(ended: _Ended, limits: SandboxLimits) -> tuple[SandboxStatus
     if ended.code == -signal.SIGXCPU or ignored:
         return "timed_out", b"", f"It used more than {allowed:g} s of processor time."
     if ended.code == -signal.SIGXFSZ:
-        return "flooded", b"", f"It wrote a file of more than {limits.scratch_bytes} bytes."
+        return "flooded", b"", f"It wrote a file of more than {size_text(limits.scratch_bytes)}."
     if ended.code < 0:
         with contextlib.suppress(ValueError):
             name = signal.Signals(-ended.code).name

@@ -10,6 +10,7 @@ import msgspec
 
 from ratchet.source.secret_files import in_secret_place
 from ratchet.source.tree import Module
+from ratchet.types.wording import size_text
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 200
@@ -58,7 +59,11 @@ def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
     if in_secret_place(file.relative_to(root)):
         return "it may hold secrets"
     size = file.stat().st_size
-    return f"it has {size} bytes; at most {MAX_BYTES} can be staged" if size > MAX_BYTES else ""
+    return (
+        f"it has {size_text(size)}; at most {size_text(MAX_BYTES)} can be staged"
+        if size > MAX_BYTES
+        else ""
+    )
 
 
 def _names(statement: ast.stmt) -> Iterator[tuple[str, bool]]:

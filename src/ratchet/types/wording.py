@@ -1,4 +1,4 @@
-"""Phrases of messages: a count with its noun."""
+"""Phrases of messages: a count with its noun, and a size."""
 
 from __future__ import annotations
 
@@ -8,5 +8,14 @@ def counted(number: float, noun: str) -> str:
     shown = f"{number:g}" if isinstance(number, float) else number
     if number == 1:
         return f"{shown} {noun}"
-    plural = f"{noun[:-1]}ies" if noun.endswith("query") else f"{noun}s"
-    return f"{shown} {plural}"
+    if noun.endswith("query"):
+        return f"{shown} {noun[:-1]}ies"
+    return f"{shown} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+def size_text(count: int) -> str:
+    """A number of bytes: "100 bytes", "1.5 KiB", "16 MiB"."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return counted(count, "byte")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ratchet.source import in_secret_place
 from ratchet.source.files import own_files
+from ratchet.types.wording import size_text
 
 MAX_BYTES = 256 * 1024 * 1024
 """Maximum size of a repository to copy."""
@@ -63,7 +64,9 @@ class Copies:
             files = [file for file in own_files(self.root) if self._may(file)]
             size = sum(file.stat().st_size for file in files)
             if size > MAX_BYTES:
-                raise ValueError(f"{self.root} has {size} bytes; at most {MAX_BYTES} are copied")
+                raise ValueError(
+                    f"{self.root} has {size_text(size)}; at most {size_text(MAX_BYTES)} are copied"
+                )
             self._files = files
         return self._files
 
