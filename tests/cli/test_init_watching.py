@@ -550,6 +550,28 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     assert "It answered without it; if the answer is incomplete, allow it with hosts" in ended
 
 
+def test_what_only_the_contained_run_tried_is_not_said_to_be_needed(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        [ -z "$TRACEPARENT" ] || curl -s http://localhost:9/updates > /dev/null
+        found=$(curl -s "$SEARCH_ADDRESS/query" -d '{}' | sed 's/[^a-z]//g')
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s %s"}]}' "$found" "$1")
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    search = StubUpstream(lambda _, wire: wire.send(reply({"found": "pans"})))
+    shop.environ |= {"SEARCH_ADDRESS": f"http://localhost:{search.port}"}
+    done = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
+    search.close()
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "It tried localhost:9; this was denied." in said
+    assert f"record again with --allow localhost:{search.port} " in said
+
+
 def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ignored_one_is_said(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

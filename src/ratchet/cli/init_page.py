@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ratchet.cli.console import one_line, out
-from ratchet.cli.init_verify import SENT, TOOLS_DIFFER, WiringFinding, WiringVerification
+from ratchet.cli.init_verify import (
+    SENT,
+    TOOLS_DIFFER,
+    WiringFinding,
+    WiringVerification,
+    entries_needed,
+)
 from ratchet.types.wording import counted
 from ratchet.wire.applying import RunTrace, is_tracked
 from ratchet.wire.changes import LeftAlone
@@ -131,7 +137,8 @@ def print_verified(
     elif verification.denied:
         if recording.simulated:
             _say("  The recorded run was contained, too.")
-        if allowing := "".join(f" --allow {act.allow}" for act in verification.denied if act.allow):
+        needed = entries_needed(verification.denied, recording)
+        if allowing := "".join(f" --allow {entry}" for entry in needed):
             _say(f"  If the agent needs this, undo, and record again with{allowing}")
     if verification.learned:
         _say("\nIts prompts, by the names that ratchet improve uses:")

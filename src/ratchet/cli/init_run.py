@@ -40,6 +40,7 @@ from ratchet.cli.init_verify import (
     SENT,
     RecordedAnswers,
     WiringVerification,
+    entries_needed,
     verify,
 )
 from ratchet.cli.init_words import quoted
@@ -339,7 +340,7 @@ def _first_that_works(
         if verification.works:
             is_better = not _differences(verification) and _holds(verification, "answer")
             return kept if kept and not is_better else attempt
-        denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
+        denied |= dict.fromkeys(entries_needed(verification.denied, recording))
         tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(wirings) > 1:

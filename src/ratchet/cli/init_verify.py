@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -386,6 +386,13 @@ def _foreign_protocols(recording: Recording) -> str:
         if operation_of(f"https://{call.host}{call.path}") is None
     }
     return " and ".join(sorted(names))
+
+
+def entries_needed(denied: Iterable[DeniedAct], recording: Recording) -> list[str]:
+    """Entries of [agent.allow] for what the recorded run did too; if it did none of it, for all."""
+    entries = [act.allow for act in denied if act.allow]
+    contacted = {f"{contact.host}:{contact.port}" for contact in recording.contacts}
+    return [entry for entry in entries if entry in contacted] or entries
 
 
 def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFinding:
