@@ -77,7 +77,7 @@ def test_a_bad_line_is_named_and_left_out_only_on_demand(tmp_path: Path, line: b
 
 def test_a_line_that_is_too_long_is_named(tmp_path: Path) -> None:
     long = b'{"input": "' + b"x" * MAX_LINE_BYTES + b'"}\n'
-    with pytest.raises(InputError, match=f":2: the line has more than 16 MiB"):
+    with pytest.raises(InputError, match=":2: the line has more than 16 MiB"):
         read_tasks(written(tmp_path, GOOD, long))
 
 
