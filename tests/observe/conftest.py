@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -10,14 +11,19 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import ratchet
 from ratchet.observe import Collector, Handle, collecting
+from ratchet.store import Store
 from ratchet.store.local_agents import open_with_agents
-from ratchet.types import Span
+from ratchet.types import Activation, Span, SpanRecord
 
 Rollout = Callable[[], AbstractContextManager[Collector]]
 Start = Callable[..., Handle]
+Exported = Callable[[], list[ReadableSpan]]
 
 
 @pytest.fixture
@@ -68,6 +74,27 @@ def start(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     yield started
     for handle in handles:
         handle.shutdown(60)
+
+
+@pytest.fixture
+def exported() -> Iterator[tuple[TracerProvider, Exported]]:
+    """A provider, and the spans of it that have ended."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    yield provider, lambda: list(exporter.get_finished_spans())
+    provider.shutdown()
+
+
+def record(name: str) -> SpanRecord:
+    """A span of that name, as it is sent."""
+    span = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "1", name=name, start_ns=1, end_ns=2)
+    return SpanRecord(span=span, agent="a")
+
+
+def release(store: Store, id: str) -> None:
+    """Make a candidate the release of the agent `bot`."""
+    store.agents.activate(Activation(agent="bot", candidate_id=id, activated_at=time.time()))
 
 
 def stored(folder: Path) -> dict[str, Span]:

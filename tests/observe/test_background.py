@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 import time
@@ -13,19 +12,13 @@ from typing import Any
 
 import pytest
 
-from ratchet.observe.background import silence_logs
 from ratchet.observe.delivery import Delivery
 from ratchet.observe.live import LivePipeline, PipelineStages
 from ratchet.observe.record_builder import RecordBuilder
 from ratchet.observe.spool import MemoryBacklog
-from ratchet.types import Span, SpanRecord
-from tests.observe.conftest import count
+from ratchet.types import SpanRecord
+from tests.observe.conftest import count, record
 from tests.observe.test_init import AGENT, run
-
-
-def record(name: str) -> SpanRecord:
-    span = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "1", name=name, start_ns=1, end_ns=2)
-    return SpanRecord(span=span, agent="a")
 
 
 class Failing:
@@ -148,22 +141,6 @@ def test_a_pool_that_goes_on_has_sent_what_its_workers_did(project: Path) -> Non
     ran = run(project, AGENT.format(arguments="", more=ENDED_POOL))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert count(project / ".ratchet" / "ratchet.db") == 4
-
-
-def test_what_ratchets_threads_do_stays_out_of_the_agents_logs(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def ours() -> None:
-        silence_logs()
-        logging.getLogger("httpx2").info("POST /v1/spans")
-        logging.getLogger("httpcore2.http11").debug("send")
-
-    with caplog.at_level(logging.DEBUG):
-        thread = threading.Thread(target=ours)
-        thread.start()
-        thread.join()
-        logging.getLogger("httpx2").info("POST /chat")
-    assert [each.getMessage() for each in caplog.records] == ["POST /chat"]
 
 
 def test_an_agent_that_logs_everything_reads_nothing_of_what_is_sent(

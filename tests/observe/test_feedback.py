@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import ratchet
@@ -31,6 +28,7 @@ from ratchet.store import Store
 from ratchet.store.local_agents import open_with_agents
 from ratchet.types import Feedback, is_bad
 from tests.free_ports import free_port
+from tests.observe.test_init import run
 from tests.serving import RunningServer
 
 Start = Callable[..., Handle]
@@ -83,31 +81,24 @@ def test_every_way_to_say_something_arrives_as_its_kind(kept: Kept) -> None:
     assert all(item.trace_id == "t" and item.created_at > 0 for item in found)
 
 
-def test_it_may_be_about_anything_long_after_and_sent_twice(kept: Kept) -> None:
+def test_it_may_be_about_anything_and_sent_twice_with_ids_as_opentelemetry_has_them(
+    kept: Kept,
+) -> None:
+    given: Any = {"trace_id": 0xAB, "span_id": 0xCD}
     assert ratchet.feedback(1.0, rollout_id="r", id="mine") == "mine"
     assert ratchet.feedback(0.0, rollout_id="r", id="mine") == "mine"
-    ratchet.feedback(1.0, trace_id="t", span_id="s")
+    ratchet.feedback(1.0, **given)
+    ratchet.feedback(1.0, trace_id="AB".rjust(32, "0"))
     ratchet.feedback(1.0, conversation_id="c")
     found = kept()
+    trace = "ab".rjust(32, "0")
     assert [(f.rollout_id, f.trace_id, f.span_id, f.conversation_id) for f in found] == [
         ("r", "", "", ""),
-        ("", "t", "s", ""),
+        ("", trace, "cd".rjust(16, "0"), ""),
+        ("", trace, "", ""),
         ("", "", "", "c"),
     ]
     assert found[0].value == 1.0
-
-
-def test_ids_may_be_as_opentelemetry_has_them(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
-    given: Any = {"trace_id": 0xAB, "span_id": 0xCD}
-    ratchet.feedback(thumbs="up", **given)
-    ratchet.feedback(thumbs="up", trace_id="AB".rjust(32, "0"))
-    trace = "ab".rjust(32, "0")
-    assert [(item.trace_id, item.span_id) for item in kept()] == [
-        (trace, "cd".rjust(16, "0")),
-        (trace, ""),
-    ]
-    assert not ratchet.feedback(preference=("one",), trace_id=trace)  # type: ignore[arg-type]
-    assert "a pair of answers: the better and the worse" in caplog.text
 
 
 def test_within_a_call_it_is_about_that_call_and_its_conversation(start: Start, kept: Kept) -> None:
@@ -134,6 +125,7 @@ def test_within_a_call_it_is_about_that_call_and_its_conversation(start: Start, 
         {"rating": 1, "scale": (1, 1)},
         {"rating": 1, "scale": 5},
         {"preference": "one"},
+        {"preference": ("one",)},
         {"preference": ("a", "b", "c")},
         {"signal": "applause"},
         {"comment": " "},
@@ -330,30 +322,6 @@ def test_what_waits_in_memory_is_said_to_be_lost_when_another_target_never_opens
     assert "1 spans and statements of feedback could not be sent and are lost" in caplog.text
 
 
-def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_first(
-    taker: Taker, tmp_path: Path
-) -> None:
-    folder = tmp_path / "spool"
-    taker.failures = [TransportUnavailable("gone")] * 1_000
-
-    def redact(item: Feedback) -> Feedback:
-        return msgspec.structs.replace(item, comment="[gone]")
-
-    live = pipeline(lambda: opened(taker, folder, redact=redact))
-    for number in range(3):
-        live.take_feedback(msgspec.structs.replace(item(str(number)), comment="a secret"))
-    live.shutdown(10)
-    kept = b"".join(path.read_bytes() for path in folder.iterdir())
-    assert kept.count(b"[gone]") == 3
-    assert b"a secret" not in kept
-    taker.failures.clear()
-    live = pipeline(lambda: opened(taker, folder))
-    live.take_feedback(item("3"))
-    assert all_sent(live)
-    assert taker.taken == ["0", "1", "2", "3"]
-    assert list(folder.iterdir()) == []
-
-
 def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
     taker: Taker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -368,19 +336,6 @@ def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
     assert all_sent(live)
     assert taker.taken == ["0", "2"]
     assert "Feedback 1 was not sent" in caplog.text
-
-
-def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={**kept, **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(

@@ -9,7 +9,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,9 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import TracerProvider
 
 from ratchet.observe import instruments
 from ratchet.observe.instruments import INSTRUMENTS, Instrument, table
@@ -29,19 +27,7 @@ from ratchet.observe.instruments.import_hook import load, when_imported
 from ratchet.observe.instruments.mcp import switch_on
 from ratchet.observe.instruments.semantic_kernel import _ToEvents
 from ratchet.observe.otel_bridge import StandInProvider
-
-Exported = Callable[[], list[ReadableSpan]]
-
-
-@pytest.fixture
-def exported() -> Iterator[tuple[TracerProvider, Exported]]:
-    """A provider, and the spans of it that have ended."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    yield provider, lambda: list(exporter.get_finished_spans())
-    provider.shutdown()
-
+from tests.observe.conftest import Exported
 
 LIBRARY = "def call():\n    return 'answer'\n"
 INSTRUMENTOR = """
@@ -120,25 +106,19 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
         sys.modules.pop(name, None)
 
 
-def test_a_library_that_is_imported_later_is_switched_on_then(
-    library: Library, exported: tuple[TracerProvider, Exported]
+@pytest.mark.parametrize("when", ["before", "later"])
+def test_a_library_is_switched_on_whenever_it_is_imported(
+    library: Library, exported: tuple[TracerProvider, Exported], when: str
 ) -> None:
     library.install()
+    if when == "before":
+        library.load()
     provider, spans = exported
     assert instruments.install(provider) == [library.name]
-    assert library.name not in sys.modules
-    assert f"{library.name}_instrumentor" not in sys.modules
+    if when == "later":
+        assert library.name not in sys.modules
+        assert f"{library.name}_instrumentor" not in sys.modules
     assert library.load().call() == "answer"
-    assert [span.name for span in spans()] == ["call"]
-
-
-def test_a_library_that_was_imported_before_is_switched_on_at_once(
-    library: Library, exported: tuple[TracerProvider, Exported]
-) -> None:
-    loaded = library.install().load()
-    provider, spans = exported
-    assert instruments.install(provider) == [library.name]
-    loaded.call()
     assert [span.name for span in spans()] == ["call"]
 
 

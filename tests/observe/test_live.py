@@ -25,9 +25,10 @@ from ratchet.observe.delivery import Delivery
 from ratchet.observe.sending import RecordsRejected, TransportUnavailable
 from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.store import Store
-from ratchet.types import Feedback, Span, SpanRecord
+from ratchet.types import SpanRecord
+from tests.clocks import Clock
 from tests.free_ports import free_port
-from tests.observe.conftest import stored
+from tests.observe.conftest import record, stored
 
 Start = Callable[..., Handle]
 
@@ -97,11 +98,17 @@ def test_sampling_keeps_errors_and_what_feedback_asks_for(start: Start, project:
     handle.flush(60)
     with ratchet.trace("disliked") as step:
         trace_id = step.trace_id
+    with ratchet.conversation("c1"), ratchet.trace("before"):
+        pass
     broken()
     handle.flush(60)
     handle.keep(trace_id=trace_id)
+    handle.keep(conversation="c1")
+    with ratchet.conversation("c1"), ratchet.trace("after"):
+        pass
     handle.flush(60)
-    assert set(stored(project)) == {"look_up", "fail", "broken", "disliked"}
+    kept = {"look_up", "fail", "broken", "disliked", "before", "after"}
+    assert set(stored(project)) == kept
 
 
 def test_a_server_that_hangs_does_not_hold_up_the_agent_or_its_end(
@@ -176,19 +183,6 @@ class Simulated:
         self.taken += [record.span.name for record in records]
 
     def close(self) -> None: ...
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def record(name: str) -> SpanRecord:
-    span = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "1", name=name, start_ns=1, end_ns=2)
-    return SpanRecord(span=span, agent="a")
 
 
 def records(*numbers: int) -> list[SpanRecord]:
@@ -296,27 +290,6 @@ def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
     delivery.deliver(records(1))
     delivery.retry()
     assert target.taken == ["1"]
-
-
-def test_spans_and_feedback_wait_in_one_backlog_and_come_back_as_they_were(backlog: Any) -> None:
-    class Keeping(Simulated):
-        def send(self, records: Sequence[Any]) -> None:
-            if self.away:
-                raise TransportUnavailable("it sleeps")
-            seen.extend(records)
-
-    seen: list[Any] = []
-    target, clock = Keeping(), Clock()
-    delivery = Delivery(target, backlog, clock)
-    target.away = True
-    given = [*records(1, 2), Feedback(id="f", kind="copy", trace_id="t", content={"a": [1]})]
-    delivery.deliver(given)
-    delivery.deliver(records(3))
-    assert (delivery.waiting, seen) == (4, [])
-    target.away = False
-    clock.now += 60
-    delivery.retry()
-    assert seen == [*given, *records(3)]
 
 
 def test_when_the_queue_is_full_the_oldest_give_way_and_errors_last() -> None:
@@ -582,9 +555,12 @@ def test_whatever_goes_in_and_out_is_recorded_as_well_as_can_be(
             step.set("\ud800", "\ud800")
             step.input = value
             step.output = value
+    with pytest.raises(OSError, match="name"), ratchet.trace("failed"):
+        raise OSError("name \udcff")
     handle.flush(60)
     status = handle.status()
-    assert (status.sent, status.broken, status.refused) == (2 * len(values), 0, 0)
+    assert (status.sent, status.broken, status.refused) == (2 * len(values) + 1, 0, 0)
+    assert stored(project)["failed"].message == "OSError: name \ufffd"
 
 
 def test_huge_values_take_no_longer_than_small_ones(start: Start, project: Path) -> None:
@@ -656,23 +632,3 @@ def test_the_current_span_takes_what_opentelemetry_offers(start: Start, project:
     assert "late" not in renamed.attributes
     assert (renamed.status, renamed.message) == ("error", "went wrong")
     assert renamed.events[0].attributes["exception.message"] == "seen"
-
-
-def test_class_and_static_methods_may_be_marked_from_outside(start: Start, project: Path) -> None:
-    class Agent:
-        @ratchet.tool
-        @classmethod
-        def of_class(cls, x: int) -> int:
-            return x
-
-        @ratchet.trace("named")
-        @staticmethod
-        def static(x: int) -> int:
-            return x
-
-    handle = start()
-    assert Agent.of_class(1) + Agent().static(2) == 3
-    handle.flush(60)
-    assert json.loads(stored(project)["of_class"].attributes["gen_ai.tool.call.arguments"]) == {
-        "x": 1
-    }

@@ -13,12 +13,11 @@ import openai
 import pytest
 from openinference.instrumentation.anthropic import AnthropicInstrumentor, _stream, _wrappers
 from openinference.instrumentation.openai import OpenAIInstrumentor, _request
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import TracerProvider
 
 from ratchet.observe.dialects import normalise
 from ratchet.observe.instruments.openinference_answers import read_anthropic, read_openai
+from tests.observe.conftest import Exported
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 CALLS = [
@@ -38,30 +37,27 @@ def not_instrumented(instrumentor: Any) -> Any:
 
 
 @pytest.fixture
-def record(monkeypatch: pytest.MonkeyPatch) -> Iterator[Record]:
+def record(
+    monkeypatch: pytest.MonkeyPatch, exported: tuple[TracerProvider, Exported]
+) -> Iterator[Record]:
     """Calls the client, and returns the attributes of its span in the span model."""
     for name in ("_ChatCompletionAccumulator", "_CompletionAccumulator", "_ResponsesAccumulator"):
         monkeypatch.setattr(_request, name, getattr(_request, name))
     monkeypatch.setattr(_request, "_ResponseAttributes", _request._ResponseAttributes)
     read_openai(None)
     read_openai(None)  # `init` may run twice
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
     instrumentor = not_instrumented(OpenAIInstrumentor())
-    instrumentor.instrument(tracer_provider=provider, skip_dep_check=True)
+    instrumentor.instrument(tracer_provider=exported[0], skip_dep_check=True)
 
     def recorded(use: Callable[[openai.OpenAI], None], answer: httpx.Response) -> dict[str, Any]:
         transport = httpx.MockTransport(lambda request: answer)
         http_client = httpx.Client(transport=transport)
         use(openai.OpenAI(api_key="k", base_url="http://model", http_client=http_client))
-        span: ReadableSpan
-        (span,) = exporter.get_finished_spans()
+        (span,) = exported[1]()
         return normalise(span.name, dict(span.attributes or {}))
 
     yield recorded
     instrumentor.uninstrument()
-    provider.shutdown()
 
 
 def stream(*chunks: dict[str, Any]) -> httpx.Response:
@@ -172,18 +168,15 @@ def message_events() -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("how", ["whole", "stream", "left"])
 def test_answers_of_anthropics_client_are_read_as_at_the_gateway(
-    how: str, monkeypatch: pytest.MonkeyPatch
+    how: str, monkeypatch: pytest.MonkeyPatch, exported: tuple[TracerProvider, Exported]
 ) -> None:
     for module in (_stream, _wrappers):
         name = "_get_output_message_attributes"
         monkeypatch.setattr(module, name, getattr(module, name))
     read_anthropic()
     read_anthropic()
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
     instrumentor = not_instrumented(AnthropicInstrumentor())
-    instrumentor.instrument(tracer_provider=provider, skip_dep_check=True)
+    instrumentor.instrument(tracer_provider=exported[0], skip_dep_check=True)
     lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in message_events()]
     answer = (
         httpx2.Response(200, json=MESSAGE)
@@ -205,8 +198,7 @@ def test_answers_of_anthropics_client_are_read_as_at_the_gateway(
                         break
     finally:
         instrumentor.uninstrument()
-    (span,) = [one for one in exporter.get_finished_spans() if one.attributes]
-    provider.shutdown()
+    (span,) = [one for one in exported[1]() if one.attributes]
     found = normalise(span.name, dict(span.attributes or {}))
     (message,) = json.loads(found["gen_ai.output.messages"])
     assert message["parts"] == (PARTS[:1] if how == "left" else PARTS)

@@ -17,7 +17,7 @@ import pytest
 
 import ratchet
 from ratchet import _live_calls
-from ratchet.observe import Handle
+from ratchet.observe import Handle, releases
 from ratchet.observe.bundles import read_bundle, write_bundle
 from ratchet.observe.releases import (
     MAX_PAUSE_S,
@@ -27,7 +27,6 @@ from ratchet.observe.releases import (
 from ratchet.store import Store
 from ratchet.store.local_agents import open_with_agents
 from ratchet.types import (
-    Activation,
     Candidate,
     LiveVersions,
     PromptTemplate,
@@ -37,7 +36,7 @@ from ratchet.types import (
     unit_digest,
 )
 from tests.clocks import Clock
-from tests.observe.conftest import stored
+from tests.observe.conftest import release, stored
 
 Start = Callable[..., Handle]
 
@@ -48,6 +47,13 @@ TWO = SOURCE.derive({"greeting": PromptTemplate("two")}, algorithm="apo")
 VERSIONS = LiveVersions(
     agent="bot", release_id=ONE.id, release=ONE.resources, standing=("", ONE.id)
 )
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running agent looks for its release more often than each second."""
+    monkeypatch.setattr(releases, "FILE_S", 0.05)
+    monkeypatch.setattr(FileVersions, "interval_s", 0.05)
 
 
 @pytest.fixture
@@ -67,8 +73,26 @@ def store(project: Path) -> Iterator[Store]:
         yield opened
 
 
-def release(store: Store, id: str) -> None:
-    store.agents.activate(Activation(agent="bot", candidate_id=id, activated_at=time.time()))
+def canary(
+    store: Store, start: Start, greeting: ratchet.bind.Prompt, **options: Any
+) -> tuple[Handle, Callable[[str], str]]:
+    """Live capture with a release and a canary of everybody, and an agent that says its prompt."""
+    release(store, ONE.id)
+    store.traffic.put(
+        TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
+    )
+    handle = start("bot", **options)
+    assert becomes(greeting, "one")
+
+    @ratchet.tool
+    def inner() -> str:
+        return str(greeting)
+
+    @ratchet.agent
+    def answer(question: str) -> str:
+        return inner()
+
+    return handle, answer
 
 
 def becomes(greeting: ratchet.bind.Prompt, text: str) -> bool:
@@ -135,21 +159,7 @@ def test_a_release_reaches_a_running_agent_and_so_does_its_rollback(
 def test_spans_of_a_canary_say_what_they_ran(
     start: Start, store: Store, project: Path, greeting: ratchet.bind.Prompt
 ) -> None:
-    release(store, ONE.id)
-    store.traffic.put(
-        TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
-    )
-    handle = start("bot")
-    assert becomes(greeting, "one")
-
-    @ratchet.tool
-    def inner() -> str:
-        return str(greeting)
-
-    @ratchet.agent
-    def answer(question: str) -> str:
-        return inner()
-
+    handle, answer = canary(store, start, greeting)
     said: dict[str, str] = {}
     for number in range(10):
         with ratchet.conversation(f"talk {number}"):
@@ -168,17 +178,7 @@ def test_spans_of_a_canary_say_what_they_ran(
 def test_a_call_of_a_canary_says_so_also_where_contents_are_not_kept(
     start: Start, store: Store, project: Path, greeting: ratchet.bind.Prompt
 ) -> None:
-    release(store, ONE.id)
-    store.traffic.put(
-        TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
-    )
-    handle = start("bot", capture_content=False)
-    assert becomes(greeting, "one")
-
-    @ratchet.agent
-    def answer(question: str) -> str:
-        return str(greeting)
-
+    handle, answer = canary(store, start, greeting, capture_content=False)
     with ratchet.conversation("ann@example.com"):
         said = answer("?")
     handle.flush(60)
@@ -196,17 +196,7 @@ def test_a_call_of_a_canary_says_so_also_where_contents_are_not_kept(
 def test_without_a_conversation_the_user_is_the_unit_and_else_the_call(
     start: Start, store: Store, project: Path, greeting: ratchet.bind.Prompt
 ) -> None:
-    store.traffic.put(
-        TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
-    )
-    release(store, ONE.id)
-    handle = start("bot")
-    assert becomes(greeting, "one")
-
-    @ratchet.agent
-    def answer(question: str) -> str:
-        return str(greeting)
-
+    handle, answer = canary(store, start, greeting)
     assert {answer("?") for _ in range(40)} == {"one", "two"}
     handle.flush(60)
     span = stored(project)["answer"]

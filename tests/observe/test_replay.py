@@ -54,15 +54,10 @@ def nothing_yet() -> None:
 
 def test_a_recorded_call_gives_its_result_and_does_not_act() -> None:
     with rollout(("book", '{"room":"A","nights":2}', '{"room":"A","nights":2}')) as collector:
-        assert book("A", nights=2) == {"room": "A", "nights": 2}
+        assert book(nights=2, room="A") == {"room": "A", "nights": 2}
     assert acted == []
     assert collector.spans[0].attributes[REPLAYED] is True
     assert collector.blocked == ""
-
-
-def test_arguments_are_the_same_in_any_order() -> None:
-    with rollout(("book", '{"nights":2,"room":"A"}', "1")):
-        assert book(nights=2, room="A") == 1
 
 
 def test_each_result_is_given_once_in_the_order_of_the_calls() -> None:

@@ -14,16 +14,6 @@ def span(name: str, trace: int = NOT_DRAWN, *, error: bool = False, talk: str = 
     return SampledSpan(trace, error, talk, 100, name)
 
 
-def test_about_the_share_is_kept_and_whole_traces_are() -> None:
-    luck = random.Random(1)
-    traces = [luck.getrandbits(128) for _ in range(4_000)]
-    sampling = Sampling(0.25)
-    kept = sampling.pick([span(str(trace), trace) for trace in traces], 0.0)
-    assert 900 < len(kept) < 1_100
-    again = Sampling(0.25).pick([span(str(trace), trace) for trace in traces], 0.0)
-    assert again == kept, "every process draws the same traces"
-
-
 def test_it_draws_as_opentelemetry_does() -> None:
     from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 
@@ -33,31 +23,6 @@ def test_it_draws_as_opentelemetry_does() -> None:
         trace = luck.getrandbits(128)
         drawn = theirs.should_sample(None, trace, "x").decision is Decision.RECORD_AND_SAMPLE
         assert bool(Sampling(0.3).pick([span("x", trace)], 0.0)) is drawn
-
-
-def test_an_error_keeps_what_came_before_it_and_what_comes_after() -> None:
-    sampling = Sampling(0.0)
-    assert sampling.pick([span("first"), span("second")], 0.0) == []
-    assert sampling.held == 2
-    assert sampling.pick([span("broken", error=True)], 1.0) == ["first", "second", "broken"]
-    assert sampling.pick([span("root")], 2.0) == ["root"]
-    assert (sampling.held, sampling.left_out) == (0, 0)
-
-
-def test_other_traces_are_not_kept_by_an_error() -> None:
-    sampling = Sampling(0.0)
-    other = NOT_DRAWN - 2**70
-    assert sampling.pick([span("a"), span("b", other, error=True)], 0.0) == ["b"]
-    assert sampling.held == 1
-
-
-def test_feedback_keeps_a_trace_and_a_conversation() -> None:
-    sampling = Sampling(0.0)
-    sampling.pick([span("a", 2**64 - 1), span("b", 2**65 - 1, talk="c1")], 0.0)
-    assert sampling.keep(trace_id=2**64 - 1) == ["a"]
-    assert sampling.keep(conversation="c1") == ["b"]
-    later = [span("c", 2**64 - 1), span("d", 2**66 - 1, talk="c1"), span("e", 2**67 - 1, talk="c2")]
-    assert sampling.pick(later, 1.0) == ["c", "d"]
 
 
 def test_a_quiet_trace_is_let_go_after_a_while() -> None:

@@ -178,13 +178,6 @@ def test_others_may_not_read_what_waits(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"\S"):
-        Spool(tmp_path / "file" / "spool").append(frame(1))
-    assert Spool(tmp_path / "file" / "spool").first() is None
-
-
 def test_a_disk_that_is_full_leaves_what_was_written_before(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys\nfrom pathlib import Path\n"

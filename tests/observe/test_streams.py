@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratchet.observe.model_apis import ModelApi, chat, completions, messages, responses
@@ -37,48 +37,49 @@ def pieces(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
+def of(type: str, **fields: Any) -> st.SearchStrategy[Answer]:
+    """A part of that type, with fields that are given or drawn."""
+    given = {"type": type, **fields}
+    return st.fixed_dictionaries(
+        {
+            key: value if isinstance(value, st.SearchStrategy) else st.just(value)
+            for key, value in given.items()
+        }
+    )
+
+
+def some(part: st.SearchStrategy[Answer], most: int = 3) -> st.SearchStrategy[list[Answer]]:
+    return st.lists(part, min_size=1, max_size=most)
+
+
 # Chat completions
 
 
 def chat_answers() -> st.SearchStrategy[Answer]:
     """Messages with every part that OpenAI's API, Mistral's or OpenRouter's documents."""
-    text = st.builds(lambda said: {"type": "text", "text": said}, TEXTS)
-    thought = st.builds(lambda said: {"type": "thinking", "thinking": [said]}, text)
-    reference = st.just({"type": "reference", "reference_ids": [1, 2]})
-    summary = st.builds(lambda said: {"type": "reasoning", "summary": [said]}, text)  # Databricks
-    mistral = st.builds(lambda *parts: list(parts), thought | summary, text, reference)
+    text = of("text", text=TEXTS)
+    thought = of("thinking", thinking=st.tuples(text).map(list))
+    summary = of("reasoning", summary=st.tuples(text).map(list))  # Databricks
+    reference = of("reference", reference_ids=[1, 2])
+    mistral = st.tuples(thought | summary, text, reference).map(list)
     detail = st.one_of(
-        st.builds(lambda said: {"type": "reasoning.text", "text": said}, TEXTS),
-        st.builds(lambda said: {"type": "reasoning.summary", "summary": said}, TEXTS),
-        st.builds(lambda data: {"type": "reasoning.encrypted", "data": data}, WORDS),
+        of("reasoning.text", text=TEXTS),
+        of("reasoning.summary", summary=TEXTS),
+        of("reasoning.encrypted", data=WORDS),
     )
-    details = st.lists(detail, min_size=1, max_size=3).map(
+    details = some(detail).map(
         lambda found: [{**each, "index": index} for index, each in enumerate(found)]
     )
+
+    def called(kind: str, field: str, said: Any) -> st.SearchStrategy[Answer]:
+        return of(kind, **{kind: st.fixed_dictionaries({"name": WORDS, field: said})})
+
     call = st.one_of(
-        st.builds(
-            lambda name, given: {
-                "type": "function",
-                "function": {"name": name, "arguments": json.dumps(given)},
-            },
-            WORDS,
-            INPUTS,
-        ),
-        st.builds(
-            lambda name, given: {
-                "type": "function",
-                "function": {"name": name, "arguments": given},
-            },
-            WORDS,
-            INPUTS,
-        ),
-        st.builds(
-            lambda name, said: {"type": "custom", "custom": {"name": name, "input": said}},
-            WORDS,
-            TEXTS,
-        ),
+        called("function", "arguments", INPUTS.map(json.dumps)),
+        called("function", "arguments", INPUTS),
+        called("custom", "input", TEXTS),
     )
-    calls = st.lists(call, min_size=1, max_size=3).map(
+    calls = some(call).map(
         lambda found: [{"id": f"call_{number}", **each} for number, each in enumerate(found)]
     )
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -93,11 +94,11 @@ def chat_answers() -> st.SearchStrategy[Answer]:
             "annotations": st.just([citation]),
             "images": st.just([image]),
             "tool_calls": calls,
-            "function_call": st.builds(
-                lambda name, given: {"name": name, "arguments": json.dumps(given)}, WORDS, INPUTS
+            "function_call": st.fixed_dictionaries(
+                {"name": WORDS, "arguments": INPUTS.map(json.dumps)}
             ),
-            "audio": st.builds(
-                lambda data, said: {"id": "a", "data": data, "transcript": said}, WORDS, TEXTS
+            "audio": st.fixed_dictionaries(
+                {"id": st.just("a"), "data": WORDS, "transcript": TEXTS}
             ),
         },
     )
@@ -301,51 +302,23 @@ def blocks() -> st.SearchStrategy[list[Answer]]:
     """Every block that Anthropic's API documents in an answer."""
     cited = {"type": "web_search_result_location", "url": "https://example.org", "cited_text": "A"}
     found = {"type": "web_search_result", "url": "https://example.org", "title": "A"}
+    no = {"type": "text", "text": "No."}
+    ran = {"type": "code_execution_result", "stdout": "1", "return_code": 0}
     block = st.one_of(
-        st.builds(lambda said: {"type": "text", "text": said}, TEXTS),
-        st.builds(lambda said: {"type": "text", "text": said, "citations": [cited, cited]}, TEXTS),
-        st.builds(lambda said: {"type": "thinking", "thinking": said, "signature": "s"}, TEXTS),
-        st.builds(lambda data: {"type": "redacted_thinking", "data": data}, WORDS),
-        st.builds(lambda said: {"type": "compaction", "content": said}, TEXTS),
-        st.builds(lambda used: {"type": "tool_use", "id": "t", "name": "f", "input": used}, INPUTS),
-        st.builds(
-            lambda used: {
-                "type": "server_tool_use",
-                "id": "s",
-                "name": "web_search",
-                "input": used,
-            },
-            INPUTS,
-        ),
-        st.builds(
-            lambda used: {
-                "type": "mcp_tool_use",
-                "id": "m",
-                "name": "f",
-                "server_name": "files",
-                "input": used,
-            },
-            INPUTS,
-        ),
-        st.sampled_from(
-            [
-                {"type": "web_search_tool_result", "tool_use_id": "s", "content": [found]},
-                {
-                    "type": "mcp_tool_result",
-                    "tool_use_id": "m",
-                    "is_error": True,
-                    "content": [{"type": "text", "text": "No."}],
-                },
-                {
-                    "type": "code_execution_tool_result",
-                    "tool_use_id": "s",
-                    "content": {"type": "code_execution_result", "stdout": "1", "return_code": 0},
-                },
-                {"type": "container_upload", "file_id": "file_1"},
-            ]
-        ),
+        of("text", text=TEXTS),
+        of("text", text=TEXTS, citations=[cited, cited]),
+        of("thinking", thinking=TEXTS, signature="s"),
+        of("redacted_thinking", data=WORDS),
+        of("compaction", content=TEXTS),
+        of("tool_use", id="t", name="f", input=INPUTS),
+        of("server_tool_use", id="s", name="web_search", input=INPUTS),
+        of("mcp_tool_use", id="m", name="f", server_name="files", input=INPUTS),
+        of("web_search_tool_result", tool_use_id="s", content=[found]),
+        of("mcp_tool_result", tool_use_id="m", is_error=True, content=[no]),
+        of("code_execution_tool_result", tool_use_id="s", content=ran),
+        of("container_upload", file_id="file_1"),
     )
-    return st.lists(block, min_size=1, max_size=4)
+    return some(block, most=4)
 
 
 _GROWN = {"text": ("text", "text_delta"), "thinking": ("thinking", "thinking_delta")}
@@ -375,6 +348,7 @@ def block_events(block: Answer, index: int, size: int) -> Iterator[Answer]:
 
 
 @given(content=blocks(), size=st.integers(1, 9), is_numbered=st.booleans())
+@example([{"type": "text", "text": "A", "citations": [{"cited_text": "A"}] * 2}], 1, True)
 def test_a_streamed_message_equals_one_that_was_not_streamed(
     content: list[Answer], size: int, is_numbered: bool
 ) -> None:
@@ -398,68 +372,41 @@ def test_a_streamed_message_equals_one_that_was_not_streamed(
 def output_items() -> st.SearchStrategy[list[Answer]]:
     """Every item that OpenAI's API documents in an answer, without its id."""
     cited = {"type": "url_citation", "url": "https://example.org", "title": "A"}
+    said = of("output_text", text=TEXTS, annotations=[cited])
+    thoughts = st.tuples(*[of("summary_text", text=TEXTS)] * 2).map(list)
+    arguments = INPUTS.map(json.dumps)
     item = st.one_of(
-        st.builds(
-            lambda said, *more: {"type": "message", "role": "assistant", "content": [said, *more]},
-            st.builds(
-                lambda said: {"type": "output_text", "text": said, "annotations": [cited]}, TEXTS
-            ),
-            st.builds(lambda said: {"type": "refusal", "refusal": said}, TEXTS),
+        of(
+            "message",
+            role="assistant",
+            content=st.tuples(said, of("refusal", refusal=TEXTS)).map(list),
         ),
-        st.builds(
-            lambda first, second: {
-                "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": said} for said in (first, second)],
-                "content": [{"type": "reasoning_text", "text": second}],
-            },
-            TEXTS,
-            TEXTS,
+        of(
+            "reasoning",
+            summary=thoughts,
+            content=st.tuples(of("reasoning_text", text=TEXTS)).map(list),
         ),
-        st.builds(
-            lambda used: {
-                "type": "function_call",
-                "call_id": "c",
-                "name": "f",
-                "arguments": json.dumps(used),
-            },
-            INPUTS,
-        ),
-        st.builds(
-            lambda said: {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": said},
-            TEXTS,
-        ),
-        st.builds(
-            lambda used: {
-                "type": "mcp_call",
-                "server_label": "files",
-                "name": "f",
-                "output": None,
-                "arguments": json.dumps(used),
-            },
-            INPUTS,
-        ),
-        st.builds(
-            lambda said: {"type": "code_interpreter_call", "code": said, "container_id": "k"},
-            TEXTS,
-        ),
-        st.sampled_from(
-            [
-                {"type": "web_search_call", "action": {"type": "search", "query": "A"}},
-                {"type": "file_search_call", "queries": ["A"], "results": None},
-                {"type": "computer_call", "call_id": "c", "action": {"type": "screenshot"}},
-                {"type": "image_generation_call", "result": "AAAA"},
-                {"type": "local_shell_call", "call_id": "c", "action": {"type": "exec"}},
-                {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
-                {"type": "mcp_list_tools", "server_label": "files", "tools": [{"name": "f"}]},
-                {"type": "mcp_approval_request", "server_label": "files", "name": "f"},
-            ]
-        ),
+        of("function_call", call_id="c", name="f", arguments=arguments),
+        of("custom_tool_call", call_id="c", name="f", input=TEXTS),
+        of("mcp_call", server_label="files", name="f", output=None, arguments=arguments),
+        of("code_interpreter_call", code=TEXTS, container_id="k"),
+        of("web_search_call", action={"type": "search", "query": "A"}),
+        of("file_search_call", queries=["A"], results=None),
+        of("computer_call", call_id="c", action={"type": "screenshot"}),
+        of("image_generation_call", result="AAAA"),
+        of("local_shell_call", call_id="c", action={"type": "exec"}),
+        of("shell_call", call_id="c", action={"commands": ["ls"]}),
+        of("mcp_list_tools", server_label="files", tools=[{"name": "f"}]),
+        of("mcp_approval_request", server_label="files", name="f"),
     )
-    return st.lists(item, min_size=1, max_size=4).map(
+    return some(item, most=4).map(
         lambda found: [{"id": f"item_{number}", **each} for number, each in enumerate(found)]
     )
 
 
+THOUGHT = [
+    {"id": "i", "type": "reasoning", "summary": [{"type": "summary_text", "text": "A"}]},
+]
 _ITEM_FIELDS = {
     "function_call": ("arguments", "function_call_arguments"),
     "custom_tool_call": ("input", "custom_tool_call_input"),
@@ -503,6 +450,7 @@ def item_events(item: Answer, index: int, size: int) -> Iterator[Answer]:
     cut=st.sampled_from(["deltas", "items", "end without output", ""]),
     is_numbered=st.booleans(),
 )
+@example(THOUGHT, 1, "deltas", True)
 def test_a_streamed_response_equals_one_that_was_not_streamed(
     output: list[Answer], size: int, cut: str, is_numbered: bool
 ) -> None:

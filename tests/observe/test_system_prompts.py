@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,11 +64,8 @@ def test_anything_else_is_passed_over(attributes: dict[str, Any]) -> None:
     assert all(isinstance(one, str) for one in system_prompts(attributes))
     as_text = {key: json.dumps(value) for key, value in attributes.items()}
     assert all(isinstance(one, str) for one in system_prompts(as_text))
-
-
-@pytest.mark.parametrize("broken", ["", "{", "[" * 100_000, "null", 5, None])
-def test_what_is_no_json_is_passed_over(broken: Any) -> None:
-    assert system_prompts({"gen_ai.input.messages": broken}) == []
+    for broken in ("", "{", "[" * 100_000, "null", 5, None):
+        assert system_prompts({"gen_ai.input.messages": broken}) == []
 
 
 def test_a_text_that_was_cut_says_so() -> None:

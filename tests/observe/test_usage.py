@@ -44,6 +44,15 @@ OF_OPENAI = {
     "output_reasoning_tokens": 64,
 }
 
+OF_ANTHROPIC = {
+    "input_tokens": 2068,
+    "output_tokens": 300,
+    "cache_read_tokens": 1800,
+    "cache_write_tokens": 248,
+    "cache_write_1h_tokens": 100,
+    "web_searches": 2,
+}
+
 REPORTS: list[tuple[str, str, ModelApi, dict[str, Any], dict[str, int]]] = [
     ("openai", "chat", chat, OPENAI, OF_OPENAI),
     ("mistral", "default", chat, OPENAI, OF_OPENAI),
@@ -86,14 +95,7 @@ REPORTS: list[tuple[str, str, ModelApi, dict[str, Any], dict[str, int]]] = [
             "cache_creation": {"ephemeral_5m_input_tokens": 148, "ephemeral_1h_input_tokens": 100},
             "server_tool_use": {"web_search_requests": 2},
         },
-        {
-            "input_tokens": 2068,
-            "output_tokens": 300,
-            "cache_read_tokens": 1800,
-            "cache_write_tokens": 248,
-            "cache_write_1h_tokens": 100,
-            "web_searches": 2,
-        },
+        OF_ANTHROPIC,
     ),
     (
         "deepseek",
@@ -217,14 +219,7 @@ UNLISTED: list[tuple[dict[str, Any], dict[str, int]]] = [
             },
             "server_tool_use": {"web_search_requests": 2},
         },
-        {
-            "input_tokens": 2068,
-            "output_tokens": 300,
-            "cache_read_tokens": 1800,
-            "cache_write_tokens": 248,
-            "cache_write_1h_tokens": 100,
-            "web_searches": 2,
-        },
+        OF_ANTHROPIC,
     ),
 ]
 
@@ -293,53 +288,45 @@ def test_what_a_cache_keeps_for_an_hour_and_searches_have_their_own_price() -> N
 # Instrumentations
 
 
-@pytest.mark.parametrize("tells_usage", [True, False])
-def test_vercels_input_of_anthropics_models_includes_what_was_cached(tells_usage: bool) -> None:
-    raw = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 1800}
-    raw["cache_creation_input_tokens"] = 248
-    told = {"usage": raw} if tells_usage else {}
-    found = normalise(
-        "ai.streamText.doStream",
-        {
-            "ai.operationId": "ai.streamText.doStream",
-            "gen_ai.system": "anthropic.messages",
-            "gen_ai.usage.input_tokens": 20,
-            "gen_ai.usage.output_tokens": 9,
-            "ai.usage.inputTokens": 20,
-            "ai.usage.outputTokens": 9,
-            "ai.usage.cachedInputTokens": 1800,
-            "ai.response.providerMetadata": json.dumps(
-                {"anthropic": {**told, "cacheCreationInputTokens": 248}}
-            ),
-        },
-    )
-    assert counts(found) == {
-        "input_tokens": 2068,
-        "output_tokens": 9,
-        "cache_read_tokens": 1800,
-        "cache_write_tokens": 248,
+CACHED = {
+    "input_tokens": 2068,
+    "output_tokens": 9,
+    "cache_read_tokens": 1800,
+    "cache_write_tokens": 248,
+}
+RAW = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 1800}
+RAW["cache_creation_input_tokens"] = 248
+
+
+def vercels_fifth(**told: Any) -> dict[str, Any]:
+    metadata = {"anthropic": {**told, "cacheCreationInputTokens": 248}}
+    return {
+        "gen_ai.usage.input_tokens": 20,
+        "ai.usage.inputTokens": 20,
+        "ai.usage.cachedInputTokens": 1800,
+        "ai.response.providerMetadata": json.dumps(metadata),
     }
 
 
-def test_vercels_sixth_version_has_details() -> None:
-    found = normalise(
-        "ai.generateText.doGenerate",
+@pytest.mark.parametrize(
+    "said",
+    [
+        vercels_fifth(usage=RAW),
+        vercels_fifth(),
         {
-            "ai.operationId": "ai.generateText.doGenerate",
-            "gen_ai.system": "anthropic.messages",
             "ai.usage.inputTokens": 2068,
+            "ai.usage.cachedInputTokens": 1800,
             "ai.usage.inputTokenDetails.noCacheTokens": 20,
             "ai.usage.inputTokenDetails.cacheReadTokens": 1800,
             "ai.usage.inputTokenDetails.cacheWriteTokens": 248,
-            "ai.usage.outputTokens": 9,
         },
-    )
-    assert counts(found) == {
-        "input_tokens": 2068,
-        "output_tokens": 9,
-        "cache_read_tokens": 1800,
-        "cache_write_tokens": 248,
-    }
+    ],
+    ids=["with usage", "without usage", "version 6"],
+)
+def test_vercels_input_of_anthropics_models_includes_what_was_cached(said: dict[str, Any]) -> None:
+    head = {"ai.operationId": "ai.streamText.doStream", "gen_ai.system": "anthropic.messages"}
+    found = normalise("ai.streamText.doStream", {**head, **said, "ai.usage.outputTokens": 9})
+    assert counts(found) == CACHED
 
 
 def test_a_step_of_vercels_that_sums_up_calls_is_no_call() -> None:
@@ -368,9 +355,4 @@ def test_strands_input_includes_what_was_cached(reported: int, total: int) -> No
             "gen_ai.usage.cache_write_input_tokens": 248,
         },
     )
-    assert counts(found) == {
-        "input_tokens": 2068,
-        "output_tokens": 9,
-        "cache_read_tokens": 1800,
-        "cache_write_tokens": 248,
-    }
+    assert counts(found) == CACHED

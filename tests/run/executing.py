@@ -36,6 +36,16 @@ def execute(executor: Executor, claims: list[Claim], candidate: Candidate) -> li
     return outcomes
 
 
+def in_turn(executor: Executor, claims: list[Claim]) -> list[Outcome]:
+    """How attempts end that run one after another, with the source's own resources."""
+
+    async def work() -> list[Outcome]:
+        return [await executor.execute(claim, {}) for claim in claims]
+
+    outcomes: list[Outcome] = use(executor, work)
+    return outcomes
+
+
 def started(agent: AgentSpec) -> list[str]:
     """What the agent wrote down at the beginning of each attempt."""
     return (Path(agent.root) / "started").read_text().split("\n")[:-1]

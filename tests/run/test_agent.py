@@ -56,15 +56,6 @@ def test_what_ended_an_attempt_is_a_field_and_no_matter_of_its_error_s_text(
     assert (outcome.status, outcome.cause) == (status, cause)
 
 
-def test_an_attempt_that_took_too_long_says_so_in_a_field(
-    write_agent: WriteAgent, claims: Claims
-) -> None:
-    source = "import asyncio\nasync def run(x):\n    await asyncio.Event().wait()"
-    agent = load_agent(write_agent(source))
-    outcome = asyncio.run(call_async(Recorder(agent, claims("x")[0], {}), 0.01))
-    assert (outcome.status, outcome.cause) == ("timed_out", "timeout")
-
-
 @pytest.mark.parametrize("entry", ["", "module", "module:", ":function"])
 def test_a_malformed_entry_says_what_it_should_be(tmp_path: Path, entry: str) -> None:
     with pytest.raises(AgentError, match="is not MODULE:FUNCTION") as caught:
@@ -119,18 +110,6 @@ def test_folders_of_the_path_come_first_and_nested_names_are_found(tmp_path: Pat
     )
     spec = AgentSpec(entry="agent_in_src:Agent.run", root=str(tmp_path), path=("src",))
     assert load_agent(spec).function(3) == 3
-
-
-def test_the_version_of_its_source_follows_its_files(
-    write_agent: WriteAgent, tmp_path: Path
-) -> None:
-    spec = write_agent("def run(x): ...")
-    agent = load_agent(spec)
-    before = agent.source_version()
-    assert agent.source_version() == before
-    file = tmp_path / "project" / f"{spec.entry.split(':')[0]}.py"
-    file.write_text("def run(x): return 1")
-    assert agent.source_version() != before
 
 
 @pytest.mark.parametrize(
@@ -226,22 +205,6 @@ def test_an_output_that_json_cannot_hold_is_kept_as_text(attempt: Callable[..., 
     ):
         outcome = attempt(f"def run(x): return {value}")
         assert (outcome.status, outcome.output) == ("succeeded", kept)
-
-
-@pytest.mark.parametrize("kind", ["def", "async def"])
-def test_an_agent_that_streams_is_run_to_its_end(
-    attempt: Callable[..., Outcome], kind: str
-) -> None:
-    outcome = attempt(f"{kind} run(x):\n    yield x\n    yield 2")
-    assert (outcome.status, outcome.output) == ("succeeded", ["x", 2])
-
-
-@pytest.mark.parametrize("kind", ["def", "async def"])
-def test_an_object_that_can_be_called_is_an_agent(
-    attempt: Callable[..., Outcome], kind: str
-) -> None:
-    outcome = attempt(f"class A:\n    {kind} __call__(self, x): return x * 2\nrun = A()")
-    assert (outcome.status, outcome.output) == ("succeeded", "xx"), outcome.error
 
 
 @pytest.mark.parametrize("swallow", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -13,12 +14,13 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.run.executing import use
 from tests.waiting import alive, until_async
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.command import CommandExecutor, task_json
 from ratchet.run.handover import parse_command
-from ratchet.run.program_results import result_of
+from ratchet.run.program_results import last_line, result_of
 from ratchet.types import (
     AgentError,
     Candidate,
@@ -53,17 +55,11 @@ def run(
 ) -> list[Outcome]:
     """Run attempts at the same time."""
 
-    async def main() -> list[Outcome]:
-        await executor.start()
-        try:
-            async with asyncio.timeout(60):
-                return await asyncio.gather(
-                    *(executor.execute(claim, resources) for claim in claims)
-                )
-        finally:
-            await executor.close()
+    async def work() -> list[Outcome]:
+        return await asyncio.gather(*(executor.execute(claim, resources) for claim in claims))
 
-    return asyncio.run(main())
+    outcomes: list[Outcome] = use(executor, work)
+    return outcomes
 
 
 def left_in(tmp_path: Path) -> list[str]:
@@ -223,35 +219,23 @@ def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, claims
     assert left_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("own_session", [False, True])
 def test_children_that_a_program_leaves_behind_neither_hold_it_up_nor_live_on(
-    program: Write, claims: Claims, tmp_path: Path
+    program: Write, claims: Claims, tmp_path: Path, own_session: bool
 ) -> None:
-    executor = program("""
+    executor = program(f"""
         import subprocess
-        child = subprocess.Popen(["sleep", "600"])
+        child = subprocess.Popen(["sleep", "600"], start_new_session={own_session})
         open("pids", "w").write(str(child.pid))
         print("done")
     """)
     (outcome,) = run(executor, claims("x")[0])
-    assert (outcome.status, outcome.output) == ("succeeded", "done")
-    assert outcome.duration_s < 20
     pid = int((tmp_path / "project" / "pids").read_text())
-    asyncio.run(until_async(lambda: not alive(pid)))
-
-
-def test_a_child_in_a_session_of_its_own_does_not_hold_up_the_result(
-    program: Write, claims: Claims, tmp_path: Path
-) -> None:
-    executor = program("""
-        import subprocess
-        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
-        open("pids", "w").write(str(child.pid))
-        print("done")
-    """)
-    (outcome,) = run(executor, claims("x")[0])
-    os.kill(int((tmp_path / "project" / "pids").read_text()), 9)
+    if own_session:  # which it may have: only its result must not wait for it
+        os.kill(pid, signal.SIGKILL)
     assert (outcome.status, outcome.output) == ("succeeded", "done")
     assert outcome.duration_s < 20
+    asyncio.run(until_async(lambda: not alive(pid)))
 
 
 def test_a_cancelled_attempt_kills_its_program(
@@ -367,10 +351,28 @@ def test_command_lines_are_split_as_a_shell_does_and_run_by_none() -> None:
         (b"NaN", "NaN"),
         (b"\xff{}", "\ufffd{}"),
         (b"[" * 50_000, "[" * 50_000),
+        (
+            b'{"level": "info"}\nThinking\xe2\x80\xa6\n{\n  "a": {\n    "b": 1\n  }\n}\n',
+            {"a": {"b": 1}},
+        ),
+        (b"[info] start\n[\n1,\n2\n]", [1, 2]),
+        (b"[1] a source\n[2] another", "[1] a source\n[2] another"),
     ],
 )
 def test_what_is_printed_is_read_as_the_result(printed: bytes, result: object) -> None:
     assert result_of(printed) == result
+
+
+@pytest.mark.parametrize(
+    ("printed", "result"),
+    [
+        (b"loading\nYou: \nIt is on its way.\n\n", "It is on its way."),
+        (b'log\n{"a": 1}\n', {"a": 1}),
+        (b"", ""),
+    ],
+)
+def test_of_a_chat_the_last_line_is_the_result(printed: bytes, result: object) -> None:
+    assert last_line(printed) == result
 
 
 def _claim(id: str = "a:b.c_d-e", token: str = "") -> Claim:

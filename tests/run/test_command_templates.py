@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 from tests.node_packages import node
-from tests.run.executing import use
+from tests.run.executing import in_turn
 
 from ratchet.run.command import CommandExecutor
 from ratchet.run.handover import Handover
-from ratchet.run.program_results import last_line, result_of
-from ratchet.types import Claim, ConfigError, InputError, Outcome
+from ratchet.types import Claim, ConfigError, InputError
 from ratchet.worker.placeholders import check_placeholders
 
 Claims = Callable[..., list[Claim]]
@@ -59,22 +58,12 @@ def command(tmp_path: Path) -> Make:
     return make
 
 
-def run(executor: CommandExecutor, claims: list[Claim]) -> list[Outcome]:
-    """How attempts end, one after another."""
-
-    async def work() -> list[Outcome]:
-        return [await executor.execute(claim, {}) for claim in claims]
-
-    outcomes: list[Outcome] = use(executor, work)
-    return outcomes
-
-
 @pytest.mark.parametrize("language", PRINT_WORDS)
 def test_whatever_the_input_is_it_is_one_word(command: Make, claims: Claims, language: str) -> None:
     if language == "node":
         node()
     executor = command(*PRINT_WORDS[language], "{input}", "--q={input}", "{{input}}", "end")
-    outcomes = run(executor, claims(*HOSTILE))
+    outcomes = in_turn(executor, claims(*HOSTILE))
     assert [outcome.output for outcome in outcomes] == [
         [text, f"--q={text}", "{input}", "end"] for text in HOSTILE
     ]
@@ -85,7 +74,7 @@ def test_fields_of_the_input_stand_where_they_are_named_and_data_is_json(
 ) -> None:
     words = ("{input.who}", "{input.orders.1.id}", "{input.n}", "{input.none}", "{input}")
     given = {"who": "Ann Lee", "orders": [{"id": 1}, {"id": "x 2"}], "n": 4.5, "none": None}
-    (outcome,) = run(command(*PRINT_WORDS["python"], *words), claims(given))
+    (outcome,) = in_turn(command(*PRINT_WORDS["python"], *words), claims(given))
     *fields, whole = outcome.output
     assert fields == ["Ann Lee", "x 2", "4.5", "null"]
     assert json.loads(whole) == given
@@ -95,16 +84,18 @@ def test_standard_input_is_what_the_template_says_and_empty_beside_a_placeholder
     command: Make, claims: Claims
 ) -> None:
     source = "import json, sys; print(json.dumps(sys.stdin.read()))"
-    (chat,) = run(command(sys.executable, "-c", source, stdin="{input}\nexit\n"), claims("a\nb"))
+    (chat,) = in_turn(
+        command(sys.executable, "-c", source, stdin="{input}\nexit\n"), claims("a\nb")
+    )
     assert chat.output == "a\nb\nexit\n"
-    (empty,) = run(command(sys.executable, "-c", source, "{input}"), claims("a"))
+    (empty,) = in_turn(command(sys.executable, "-c", source, "{input}"), claims("a"))
     assert empty.output == ""
 
 
 def test_a_nul_or_an_input_longer_than_an_argument_is_a_sentence(
     command: Make, claims: Claims
 ) -> None:
-    nul, long = run(command("true", "{input}"), claims("a\0b", "x" * 3_000_000))
+    nul, long = in_turn(command("true", "{input}"), claims("a\0b", "x" * 3_000_000))
     assert (nul.status, long.status) == ("failed", "failed")
     assert "NUL character, which no argument can contain" in nul.error
     assert 'longer than an argument may be. Pass it on standard input: stdin = "{input}"' in (
@@ -165,16 +156,6 @@ def test_a_wrong_placeholder_is_refused(text: str, said: str) -> None:
     assert said in failed.value.message
 
 
-def test_logs_before_the_answer_are_not_the_answer() -> None:
-    printed = b'{"level": "info"}\nThinking\xe2\x80\xa6\n{\n  "answer": {\n    "a": 1\n  }\n}\n'
-    assert result_of(printed) == {"answer": {"a": 1}}
-    assert result_of(b"[info] start\n[\n1,\n2\n]") == [1, 2]
-    assert result_of(b"[1] a source\n[2] another") == "[1] a source\n[2] another"
-    assert last_line(b"loading\nYou: \nIt is on its way.\n\n") == "It is on its way."
-    assert last_line(b'log\n{"a": 1}\n') == {"a": 1}
-    assert last_line(b"") == ""
-
-
 WRITES = """
 import os, pathlib, sys
 given = sys.argv[1]
@@ -197,7 +178,7 @@ print("written")
 def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Claims) -> None:
     executor = command(sys.executable, "-c", WRITES, "{input}", output="file:out/report.md")
     assert executor.slots == 1
-    *written, nothing, link, fifo = run(
+    *written, nothing, link, fifo = in_turn(
         executor, claims("one", "one", '{"a": 1}', "nothing", "link", "fifo")
     )
     assert [outcome.output for outcome in written] == ["one", "one", {"a": 1}]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.run.executing import use
 
 from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor, differs
 from ratchet.types import AgentError, Candidate, Claim, Code, Outcome, Resource, Rollout
@@ -49,25 +50,23 @@ def run_all(
 ) -> list[Outcome]:
     """Outcomes of rollouts of these resources on these inputs."""
 
-    async def main() -> list[Outcome]:
-        executor = ContainedExecutor(
-            spec,
-            Containment(**containment),
-            slots=1,
-            timeout_s=timeout_s,
-            self_graded=self_graded,
-            allow_self_graded=allow_self_graded,
-        )
-        try:
-            await executor.start()
-            return [
-                await executor.execute(claim_of(number, resources, given), resources)
-                for number, (resources, given) in enumerate(asked)
-            ]
-        finally:
-            await executor.close()
+    executor = ContainedExecutor(
+        spec,
+        Containment(**containment),
+        slots=1,
+        timeout_s=timeout_s,
+        self_graded=self_graded,
+        allow_self_graded=allow_self_graded,
+    )
 
-    return asyncio.run(main())
+    async def work() -> list[Outcome]:
+        return [
+            await executor.execute(claim_of(number, resources, given), resources)
+            for number, (resources, given) in enumerate(asked)
+        ]
+
+    outcomes: list[Outcome] = use(executor, work)
+    return outcomes
 
 
 def claim_of(number: int, resources: dict[str, Resource], given: Any) -> Claim:

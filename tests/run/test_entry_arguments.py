@@ -276,13 +276,15 @@ def test_settings_that_do_not_fit_the_function_are_told_when_it_is_loaded(
         ("def go(x):\n    yield x\nasync def run(x):\n    return go(x)", "b"),
         ("def run(x):\n    return map(str.upper, x)", "B"),
         ("def run(x):\n    return iter([])", []),
+        ("class A:\n    def __call__(self, x): return x * 2\nrun = A()", "bb"),
+        ("class A:\n    async def __call__(self, x): return x * 2\nrun = A()", "bb"),
         (
             "import functools\ndef go(a, x):\n    return a + x\nrun = functools.partial(go, 'a')",
             "ab",
         ),
     ],
 )
-def test_what_is_produced_piece_by_piece_or_later_is_the_output(
+def test_what_is_produced_piece_by_piece_or_later_or_by_an_object_is_the_output(
     write_agent: WriteAgent, claims: Claims, candidate: Candidate, source: str, output: Any
 ) -> None:
     (outcome,) = called(write_agent(source), "b", claims=claims, candidate=candidate)

@@ -37,3 +37,4 @@ def test_modules_imported_after_the_agent_do_not_change_its_build(tmp_path: Path
     assert agent.source_version() != source
     (tmp_path / "fleet_agent_of_a_build.py").write_text("def answer(x):\n    return 1\n")
     assert AgentBuild.of(agent) != before
+    assert agent.source_version() not in (source, before.source)

@@ -10,27 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.run.executing import execute
 
 from ratchet.run import Runner
 from ratchet.store import Store
-from ratchet.types import Candidate, Claim, Outcome, Rollout
+from ratchet.types import Candidate, Claim, Rollout
 from ratchet.worker.agent import AgentSpec, load_agent
 from ratchet.worker.inprocess import AsyncExecutor
 
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
 Rollouts = Callable[..., list[Rollout]]
-
-
-def execute(executor: AsyncExecutor, claims: list[Claim], candidate: Candidate) -> list[Outcome]:
-    async def main() -> list[Outcome]:
-        await executor.start()
-        try:
-            return await asyncio.gather(*(executor.execute(c, candidate.resources) for c in claims))
-        finally:
-            await executor.close()
-
-    return asyncio.run(main())
 
 
 KNOBS = """
@@ -124,7 +114,8 @@ def test_a_hang_ends_as_timed_out_and_the_others_go_on(
     agent = load_agent(spec)
     executor = AsyncExecutor(agent, slots=4, timeout_s=0.3)
     hung, *others = execute(executor, claims(0, 1, 2, 3), candidate)
-    assert (hung.status, hung.error) == ("timed_out", "No answer within 0.3 s.")
+    assert (hung.status, hung.cause) == ("timed_out", "timeout")
+    assert hung.error == "No answer within 0.3 s."
     assert [o.output for o in others] == [1, 2, 3]
     inspect.unwrap(agent.function).__globals__["GATE"].set()
 

@@ -24,6 +24,7 @@ WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
 Rollouts = Callable[..., list[Rollout]]
 Loops = Callable[..., WorkerExecutor]
+Attempts = Callable[..., list[Outcome]]
 
 AGENT = """
     import asyncio, ctypes, os, subprocess, sys
@@ -38,18 +39,12 @@ AGENT = """
     def pay():
         (HERE / "paid").touch()
 
-    class NoRoom(MemoryError):
-        pass  # as that of numpy
-
     async def meet(count):
         global met
         met += 1
         if met >= count:
             meeting.set()
         await meeting.wait()
-
-    async def array():
-        raise NoRoom("no room for the array")
 
     async def run(x):
         kind, *rest = x if isinstance(x, list) else [x]
@@ -77,11 +72,6 @@ AGENT = """
         if kind == "block":
             while True:
                 pass
-        if kind == "raises":
-            raise ValueError("no such room")
-        if kind == "arrays":
-            async with asyncio.TaskGroup() as group:
-                group.create_task(array())
         if kind == "eat":
             while rest and not (HERE / "rested").exists():
                 await asyncio.sleep(0.001)
@@ -93,12 +83,6 @@ AGENT = """
                 await asyncio.Event().wait()
             finally:
                 (HERE / "cancelled").touch()
-        if kind == "fork comes back":
-            child = os.fork()
-            if child == 0:
-                return "from the child"
-            os.waitpid(child, 0)
-            return "from the parent"
         if kind == "child pays":
             code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import {__name__} as a; a.pay()"
             child = await asyncio.create_subprocess_exec(
@@ -121,10 +105,23 @@ def loops(tmp_path: Path, sqlite_url: str) -> Loops:
     return make
 
 
-def test_attempts_of_one_worker_run_at_the_same_time(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    outcomes = execute(loops(write_agent(AGENT)), claims(*[["meet", 8]] * 8), candidate)
+@pytest.fixture
+def agent(write_agent: WriteAgent) -> AgentSpec:
+    return write_agent(AGENT)
+
+
+@pytest.fixture
+def attempts(agent: AgentSpec, loops: Loops, claims: Claims, candidate: Candidate) -> Attempts:
+    """How attempts on these inputs end that begin at once; options are those of the executor."""
+
+    def run(*inputs: Any, **options: Any) -> list[Outcome]:
+        return execute(loops(agent, **options), claims(*inputs), candidate)
+
+    return run
+
+
+def test_attempts_of_one_worker_run_at_the_same_time(attempts: Attempts) -> None:
+    outcomes = attempts(*[["meet", 8]] * 8)
     assert [o.output for o in outcomes] == ["met"] * 8
 
 
@@ -174,15 +171,9 @@ def test_attempts_see_their_own_candidate_and_seed_however_many_there_are(
     ("kind", "how"), [("exit", "ended with exit code 7"), ("segfault", "was killed by SIGSEGV")]
 )
 def test_a_crash_is_the_culprits_alone_and_what_ran_beside_it_runs_again(
-    write_agent: WriteAgent,
-    claims: Claims,
-    loops: Loops,
-    candidate: Candidate,
-    kind: str,
-    how: str,
+    attempts: Attempts, kind: str, how: str, agent: AgentSpec
 ) -> None:
-    agent = write_agent(AGENT)
-    other, culprit, after = execute(loops(agent), claims("rests", [kind, 1], "a"), candidate)
+    other, culprit, after = attempts("rests", [kind, 1], "a")
     assert (other.output, after.output) == ("rested", "a")
     assert culprit.status == "crashed"
     assert how in culprit.error
@@ -215,35 +206,25 @@ def test_a_task_that_ended_a_process_runs_alone_from_then_on(
 
 
 def test_a_loop_that_an_agent_blocks_times_that_agent_out_alone(
-    write_agent: WriteAgent,
-    claims: Claims,
-    loops: Loops,
-    candidate: Candidate,
-    monkeypatch: pytest.MonkeyPatch,
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ratchet.run.worker_pool.ANSWER_GRACE_S", 0.2)
-    agent = write_agent(AGENT)
-    executor = loops(agent, timeout_s=0.5)
-    outcomes = execute(executor, claims("a", "block", "b", "c"), candidate)
+    outcomes = attempts("a", "block", "b", "c", timeout_s=0.5)
     assert [o.status for o in outcomes] == ["succeeded", "timed_out", "succeeded", "succeeded"]
     assert outcomes[1].error == "No answer within 0.5 s."
 
 
 def test_an_attempt_that_waits_too_long_times_out_without_the_others(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+    attempts: Attempts, agent: AgentSpec
 ) -> None:
-    agent = write_agent(AGENT)
-    outcomes = execute(loops(agent, timeout_s=0.5), claims("a", "forever", "pid"), candidate)
+    outcomes = attempts("a", "forever", "pid", timeout_s=0.5)
     assert [o.status for o in outcomes] == ["succeeded", "timed_out", "succeeded"]
     assert (Path(agent.root) / "cancelled").exists()
     assert sorted(started(agent)) == ["a", "forever", "pid"], "no process was ended for it"
 
 
-def test_a_memory_eater_fails_alone(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    executor = loops(write_agent(AGENT), memory_bytes=400 * 2**20)
-    outcomes = execute(executor, claims("a", "eat", "b", "knob"), candidate)
+def test_a_memory_eater_fails_alone(attempts: Attempts) -> None:
+    outcomes = attempts("a", "eat", "b", "knob", memory_bytes=400 * 2**20)
     assert [o.status for o in outcomes if o is not outcomes[1]] == ["succeeded"] * 3
     assert outcomes[1].status in ("failed", "crashed")
     assert "MemoryError" in outcomes[1].error
@@ -299,11 +280,8 @@ def test_a_cancelled_attempt_is_stopped_where_it_runs_and_the_worker_goes_on(
     assert not alive(after)
 
 
-def test_a_child_process_may_not_act(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    agent = write_agent(AGENT)
-    (outcome,) = execute(loops(agent), claims("child pays"), candidate)
+def test_a_child_process_may_not_act(attempts: Attempts, agent: AgentSpec) -> None:
+    (outcome,) = attempts("child pays")
     assert outcome.output != 0, "the tool refused"
     assert not (Path(agent.root) / "paid").exists()
 

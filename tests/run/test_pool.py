@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.run.executing import execute, started, use
@@ -22,6 +23,7 @@ WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
 Pool = Callable[..., WorkerExecutor]
 Rollouts = Callable[..., list[Rollout]]
+Attempts = Callable[..., list[Outcome]]
 
 AGENT = """
     import ctypes, multiprocessing, os, subprocess, sys, threading, time
@@ -63,10 +65,6 @@ AGENT = """
         if kind == "loop":
             while True:
                 pass
-        if kind == "eat":
-            eaten = []
-            while True:
-                eaten.append(bytearray(8 * 2**20))
         if kind == "pid":
             return os.getpid()
         if kind == "array":
@@ -122,12 +120,6 @@ AGENT = """
                 os._exit(0)
             note("children", str(child))
             os._exit(5)
-        if kind == "fork comes back":
-            child = os.fork()
-            if child == 0:
-                return "from the child"
-            os.waitpid(child, 0)
-            return "from the parent"
         if kind == "dies later":
             gate = open(HERE / "gate", "rb", buffering=0)
             threading.Thread(target=lambda: (gate.read(1), os._exit(9)), daemon=True).start()
@@ -138,16 +130,30 @@ AGENT = """
 """
 
 
+@pytest.fixture
+def agent(write_agent: WriteAgent) -> AgentSpec:
+    return write_agent(AGENT)
+
+
+@pytest.fixture
+def attempts(agent: AgentSpec, pool: Pool, claims: Claims, candidate: Candidate) -> Attempts:
+    """How attempts on these inputs end that begin at once; options are those of the executor."""
+
+    def run(*inputs: Any, **options: Any) -> list[Outcome]:
+        return execute(pool(agent, **options), claims(*inputs), candidate)
+
+    return run
+
+
 def children(agent: AgentSpec) -> list[int]:
     return [int(line) for line in (Path(agent.root) / "children").read_text().split()]
 
 
 def test_crashes_stay_alone_say_how_and_what_was_printed_and_others_run_once(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+    attempts: Attempts, agent: AgentSpec
 ) -> None:
-    agent = write_agent(AGENT)
     inputs = ["a", "exit", "b", "segfault", "c", ["fork and die"], "d", "e"]
-    outcomes = execute(pool(agent), claims(*inputs), candidate)
+    outcomes = attempts(*inputs)
     by_input = {str(i): o for i, o in zip(inputs, outcomes, strict=True)}
     assert by_input["exit"].status == by_input["segfault"].status == "crashed"
     assert "ended with exit code 7" in by_input["exit"].error
@@ -162,38 +168,27 @@ def test_crashes_stay_alone_say_how_and_what_was_printed_and_others_run_once(
     assert not any(map(alive, children(agent)))
 
 
-def test_an_infinite_loop_is_killed_at_its_time_out(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
-) -> None:
-    outcomes = execute(
-        pool(write_agent(AGENT), timeout_s=0.5), claims("a", "loop", "b", "c"), candidate
-    )
+def test_an_infinite_loop_is_killed_at_its_time_out(attempts: Attempts) -> None:
+    outcomes = attempts("a", "loop", "b", "c", timeout_s=0.5)
     assert [o.status for o in outcomes] == ["succeeded", "timed_out", "succeeded", "succeeded"]
     assert outcomes[1].error == "No answer within 0.5 s."
     assert outcomes[1].duration_s >= 0.5
 
 
 def test_who_asked_for_too_much_memory_leaves_a_fresh_process_behind_however_its_error_is_called(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+    attempts: Attempts,
 ) -> None:
-    executor = pool(write_agent(AGENT), slots=1)
-    outcomes = execute(executor, claims("pid", "array", "pid"), candidate)
+    outcomes = attempts("pid", "array", "pid", slots=1)
     assert (outcomes[1].status, outcomes[1].cause) == ("failed", "memory")
     assert outcomes[0].output != outcomes[2].output
 
 
 def test_a_flood_of_output_is_bounded_and_its_end_is_shown(
-    write_agent: WriteAgent,
-    claims: Claims,
-    pool: Pool,
-    candidate: Candidate,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ratchet.run.worker_pool.WATCH_S", 0.01)
     monkeypatch.setattr("ratchet.run.worker_process.LOG_BYTES", 2**20)
-    inputs = claims("a", ["flood", 8000], "b", "c")
-    outcomes = execute(pool(write_agent(AGENT)), inputs, candidate)
+    outcomes = attempts("a", ["flood", 8000], "b", "c")
     assert [o.output for o in outcomes] == ["a", None, "b", "c"]
     assert "the last line" in outcomes[1].error
     size = sum(f.stat().st_size for f in (tmp_path / "state" / "logs").iterdir())
@@ -201,11 +196,9 @@ def test_a_flood_of_output_is_bounded_and_its_end_is_shown(
 
 
 def test_threads_and_processes_of_an_agent_see_its_candidate_and_seed(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate, tmp_path: Path
+    attempts: Attempts, tmp_path: Path
 ) -> None:
-    outcomes = execute(
-        pool(write_agent(AGENT)), claims("thread", "spawn", "subprocess", "seed"), candidate
-    )
+    outcomes = attempts("thread", "spawn", "subprocess", "seed")
     assert [o.output for o in outcomes] == [[9], 9, "9 1002", [1003, 9]], [
         o.error for o in outcomes
     ]
@@ -213,20 +206,18 @@ def test_threads_and_processes_of_an_agent_see_its_candidate_and_seed(
 
 
 def test_a_child_process_may_not_act_either_and_makes_the_rollout_inconclusive(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+    attempts: Attempts, agent: AgentSpec
 ) -> None:
-    agent = write_agent(AGENT)
-    outcomes = execute(pool(agent, slots=1), claims("a", "spawn pays", "b"), candidate)
+    outcomes = attempts("a", "spawn pays", "b", slots=1)
     assert [o.status for o in outcomes] == ["succeeded", "inconclusive", "succeeded"]
     assert "'pay' has side effects" in outcomes[1].error
     assert not (Path(agent.root) / "paid").exists()
 
 
 def test_what_an_agent_leaves_running_ends_with_its_worker(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+    attempts: Attempts, agent: AgentSpec
 ) -> None:
-    agent = write_agent(AGENT)
-    outcomes = execute(pool(agent), claims(["leaves"], ["leaves", "and dies"], "a"), candidate)
+    outcomes = attempts(["leaves"], ["leaves", "and dies"], "a")
     assert [o.status for o in outcomes] == ["succeeded", "crashed", "succeeded"]
     assert len(children(agent)) == 2
     deadline = time.monotonic() + 20  # a killed process is gone when the kernel gets to it
@@ -236,11 +227,10 @@ def test_what_an_agent_leaves_running_ends_with_its_worker(
 
 
 def test_a_crash_is_seen_at_once_though_a_daemon_of_the_agents_lives_on(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+    attempts: Attempts, agent: AgentSpec
 ) -> None:
-    agent = write_agent(AGENT)
     try:
-        (outcome,) = execute(pool(agent, slots=1), claims("daemon and die"), candidate)
+        (outcome,) = attempts("daemon and die", slots=1)
     finally:
         os.kill(int((Path(agent.root) / "daemon").read_text()), signal.SIGKILL)
     assert outcome.status == "crashed"
@@ -335,17 +325,12 @@ def test_an_agent_that_does_not_load_in_a_worker_is_one_clear_error(
 
 
 def test_a_module_of_the_users_does_not_stand_in_for_one_of_pythons(
-    write_agent: WriteAgent,
-    claims: Claims,
-    pool: Pool,
-    candidate: Candidate,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("msgspec", "socket", "queue", "ratchet"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('not this one')")
     monkeypatch.chdir(tmp_path)
-    assert execute(pool(write_agent(AGENT)), claims("a"), candidate)[0].output == "a"
+    assert attempts("a")[0].output == "a"
 
 
 def test_async_agents_run_in_workers_and_time_out_there(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.run.executing import in_turn
 from tests.server.gateway.upstreams import StubUpstream
 from tests.serving import RunningServer
 from tests.waiting import until
@@ -19,7 +19,7 @@ from tests.waiting import until
 from ratchet.run import WorkerExecutor
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
-from ratchet.types import Claim, Outcome, Rollout
+from ratchet.types import Claim, Rollout
 from ratchet.worker.agent import AgentSpec
 
 Pool = Callable[..., WorkerExecutor]
@@ -108,19 +108,6 @@ def test_workers_whose_runner_is_killed_report_to_the_server_themselves(
     assert started.read_text() in ("ab", "ba"), "nothing was run twice"
 
 
-def attempt(executor: WorkerExecutor, claims: list[Claim]) -> list[Outcome]:
-    """Run attempts one after another."""
-
-    async def main() -> list[Outcome]:
-        await executor.start()
-        try:
-            return [await executor.execute(claim, {}) for claim in claims]
-        finally:
-            await executor.close()
-
-    return asyncio.run(main())
-
-
 def test_an_agent_does_not_see_the_key_of_its_runner(
     write_agent: WriteAgent, pool: Pool, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +121,7 @@ def test_an_agent_does_not_see_the_key_of_its_runner(
             return [imported, dict(os.environ), raw.read_text() if raw.exists() else ""]
     """)
     monkeypatch.setenv("RATCHET_KEY", "rk_hush")
-    (outcome,) = attempt(pool(spec, slots=1, store_key="rk_hush"), claims("x"))
+    (outcome,) = in_turn(pool(spec, slots=1, store_key="rk_hush"), claims("x"))
     assert outcome.status == "succeeded"
     assert "rk_hush" not in str(outcome.output)
 
@@ -152,7 +139,7 @@ def test_each_attempt_calls_the_gateway_in_its_own_name(
     first, second = (
         Claim(claim.rollout, 4, 1e12, f"ra_{claim.rollout.id}") for claim in claims(1, 2)
     )
-    outcomes = attempt(pool(spec, slots=1, gateway="http://server"), [first, second])
+    outcomes = in_turn(pool(spec, slots=1, gateway="http://server"), [first, second])
     for number, outcome in enumerate(outcomes):
         gateway = f"http://server/gateway/r{number}@4"
         token = f"ra_r{number}"
@@ -175,7 +162,7 @@ def test_a_client_made_while_the_agent_was_imported_calls_in_each_attempts_name(
     gateway.answers({})
     try:
         server = f"http://127.0.0.1:{gateway.port}"
-        outcomes = attempt(pool(spec, slots=2, gateway=server), claims(*range(6)))
+        outcomes = in_turn(pool(spec, slots=2, gateway=server), claims(*range(6)))
     finally:
         gateway.close()
     assert [outcome.error for outcome in outcomes] == [""] * 6
@@ -203,5 +190,5 @@ def test_what_a_child_process_does_without_a_candidate_is_known_to_be_a_rollouts
         def run(x):
             subprocess.run([sys.executable, "-c", CHILD], capture_output=True)
     """)
-    (outcome,) = attempt(pool(spec, slots=1), claims("x", candidate_id=""))
+    (outcome,) = in_turn(pool(spec, slots=1), claims("x", candidate_id=""))
     assert outcome.status == "inconclusive", "its tool must not act"

@@ -46,6 +46,23 @@ class Agents:
     def executor(self, slots: int = 4) -> AsyncExecutor:
         return AsyncExecutor(self.agent, slots=slots, timeout_s=30)
 
+    def run(
+        self,
+        store: Store,
+        rollouts: list[Rollout],
+        candidates: list[Candidate],
+        told: Callable[[Rollout], Any] = lambda _: None,
+        slots: int = 4,
+    ) -> dict[str, Rollout]:
+        """The ends of rollouts in a runner."""
+
+        async def main() -> dict[str, Rollout]:
+            async with Runner(store, "agent", self.executor(slots)) as runner:
+                assert runner.slots == slots
+                return await runner.run(rollouts, candidates, told)
+
+        return asyncio.run(main())
+
 
 @pytest.fixture
 def agents(write_agent: WriteAgent) -> Agents:
@@ -64,12 +81,7 @@ def test_rollouts_run_to_their_ends_and_are_told_as_they_finish(
     told: list[str] = []
     wanted = rollouts(*range(20), "fails")
 
-    async def main() -> dict[str, Rollout]:
-        async with Runner(known, "agent", agents.executor()) as runner:
-            assert runner.slots == 4
-            return await runner.run(wanted, [candidate], lambda r: told.append(r.id))
-
-    done = asyncio.run(main())
+    done = agents.run(known, wanted, [candidate], lambda r: told.append(r.id))
     assert [done[f"r{n}"].output for n in range(20)] == list(range(20))
     assert done["r20"].status == "failed"
     assert sorted(told) == sorted(done) == sorted(known.rollouts.get(list(done)))
@@ -384,11 +396,7 @@ def test_a_retried_rollout_is_returned_as_it_is_stored_with_what_all_attempts_co
         """)
     )
 
-    async def main() -> dict[str, Rollout]:
-        async with Runner(known, "agent", agents.executor(1)) as runner:
-            return await runner.run(rollouts("a", max_attempts=2), [candidate])
-
-    done = asyncio.run(main())
+    done = agents.run(known, rollouts("a", max_attempts=2), [candidate], slots=1)
     stored = known.rollouts.get(["r0"])["r0"]
     assert stored.cost_usd == 2.0
     assert done["r0"] == stored
@@ -397,10 +405,6 @@ def test_a_retried_rollout_is_returned_as_it_is_stored_with_what_all_attempts_co
 def test_a_rollout_whose_agent_was_never_called_has_no_duration(
     agents: Agents, lite: Store, rollouts: Rollouts
 ) -> None:
-    async def main() -> dict[str, Rollout]:
-        async with Runner(lite, "agent", agents.executor()) as runner:
-            return await runner.run(rollouts("a", candidate_id="c" * 64), [])
-
-    done = asyncio.run(main())
+    done = agents.run(lite, rollouts("a", candidate_id="c" * 64), [])
     assert (done["r0"].status, done["r0"].duration_s) == ("failed", None)
     assert done["r0"] == lite.rollouts.get(["r0"])["r0"]

@@ -475,24 +475,15 @@ def test_a_cancelled_attempts_process_does_not_serve_the_next_one(
     assert before != then
 
 
+@pytest.mark.parametrize("port_is", ["fixed", "given"])
 @pytest.mark.parametrize(
-    ("level", "at_once"),
-    [
-        pytest.param(
-            "bubblewrap",
-            2,
-            marks=pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts()),
-        ),
-        pytest.param(
-            "landlock",
-            1,
-            marks=pytest.mark.skipif(why_no_supervision() != "", reason=why_no_supervision()),
-        ),
-    ],
+    ("level", "missing"), [("bubblewrap", why_no_mounts()), ("landlock", why_no_supervision())]
 )
-def test_a_contained_service_on_a_fixed_port_answers_and_what_it_tries_is_named(
-    service: MakeService, claims: Claims, tmp_path: Path, level: str, at_once: int
+def test_a_contained_service_answers_reaches_its_model_alone_and_what_it_tries_is_named(
+    service: MakeService, claims: Claims, tmp_path: Path, level: str, missing: str, port_is: str
 ) -> None:
+    if missing:
+        pytest.skip(missing)
     port, outside = free_port(), tmp_path / "outside"
     executor = service(
         f"""
@@ -501,9 +492,13 @@ def test_a_contained_service_on_a_fixed_port_answers_and_what_it_tries_is_named(
                 open({str(outside)!r}, "w").write("reached")
             except OSError:
                 pass
+            try:
+                urllib.request.urlopen("http://api.tavily.com/", timeout=5)
+            except OSError as error:
+                why = str(error.reason)
             url = os.environ["OPENAI_BASE_URL"] + "/models"
-            return [given, json.load(urllib.request.urlopen(url))["said"]]
-        serve({port})
+            return [given, why, json.load(urllib.request.urlopen(url))["said"]]
+        serve({port} if {port_is == "fixed"} else os.environ["PORT"])
         """,
         url=f"http://127.0.0.1:{port}/",
     )
@@ -511,13 +506,17 @@ def test_a_contained_service_on_a_fixed_port_answers_and_what_it_tries_is_named(
     executor._containment = AgentContainment(Allowance(), root=folder, level=level)
     asked = claims(*range(4))
     outcomes = run(executor, asked)
+    refused = "[Errno 111] Connection refused"
     assert [outcome.output for outcome in outcomes] == [
-        [n, f"/gateway/{claim.rollout.id}@1/openai/v1/models"] for n, claim in enumerate(asked)
+        [n, refused, f"/gateway/{claim.rollout.id}@1/openai/v1/models"]
+        for n, claim in enumerate(asked)
     ]
-    assert executor.slots == at_once
+    # Each has a network of its own only where there are mounts.
+    assert executor.slots == (1 if (level, port_is) == ("landlock", "fixed") else 2)
     assert not outside.exists()
-    named = [act for outcome in outcomes for act in kept_of(outcome.spans)]
-    assert {act.kind for act in named} <= {"write"}
+    for outcome in outcomes:
+        named = [act for act in kept_of(outcome.spans) if act.kind != "write"]
+        assert [(act.subject, act.port) for act in named] == [("api.tavily.com", 80)]
 
 
 def test_keys_of_providers_and_of_the_store_do_not_reach_a_service(

@@ -120,6 +120,21 @@ class Setting:
 
         asyncio.run(main())
 
+    def with_runner(
+        self, work: Callable[[Runner], Awaitable[Any]], key: str = "", **options: Any
+    ) -> Any:
+        """What `work` returns of a runner."""
+
+        async def main() -> Any:
+            async with (
+                asyncio.timeout(20),
+                ratchet.AsyncClient(self.server.url, key) as client,
+                self.runner(client, **options) as runner,
+            ):
+                return await work(runner)
+
+        return asyncio.run(main())
+
     @property
     def store(self) -> Store:
         store: Store = self.server.app.services.store
@@ -278,14 +293,7 @@ def test_slow_work_is_not_claimed_ahead(setting: Setting) -> None:
 def test_a_runner_without_work_ends_when_it_was_told_how_long_to_wait(setting: Setting) -> None:
     setting.store.rollouts.create(numbered(1), 0.0)
 
-    async def main() -> None:
-        async with (
-            ratchet.AsyncClient(setting.server.url) as client,
-            setting.runner(client) as runner,
-        ):
-            await runner.serve(asyncio.Event(), max_idle_s=0.2)
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    setting.with_runner(lambda runner: runner.serve(asyncio.Event(), max_idle_s=0.2))
     assert setting.store.rollouts.counts() == {"succeeded": 1}
 
 
@@ -304,14 +312,7 @@ def test_a_runner_whose_first_claim_is_answered_late_does_not_end_before(
 
     monkeypatch.setattr(ServerTransport, "claim", late)
 
-    async def main() -> None:
-        async with (
-            ratchet.AsyncClient(setting.server.url) as client,
-            setting.runner(client) as runner,
-        ):
-            await runner.serve(asyncio.Event(), max_idle_s=0.05)
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    setting.with_runner(lambda runner: runner.serve(asyncio.Event(), max_idle_s=0.05))
     assert setting.store.rollouts.counts() == {"succeeded": 1}
 
 
@@ -349,15 +350,8 @@ def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(
 
 
 def test_a_key_that_is_refused_ends_the_runner_with_a_reason(setting: Setting) -> None:
-    async def main() -> None:
-        async with (
-            ratchet.AsyncClient(setting.server.url, "rk_" + "x" * 40) as client,
-            setting.runner(client) as runner,
-        ):
-            await runner.serve(asyncio.Event())
-
     with pytest.raises(ConfigError, match="refused the key"):
-        asyncio.run(asyncio.wait_for(main(), 20))
+        setting.with_runner(lambda runner: runner.serve(asyncio.Event()), key="rk_" + "x" * 40)
 
 
 class Broken(AsyncExecutor):
@@ -377,14 +371,9 @@ def test_an_executor_that_is_broken_ends_the_runner_and_gives_back_what_it_held(
 ) -> None:
     setting.store.rollouts.create(numbered(*range(5)), 0.0)
 
-    async def main() -> None:
-        async with ratchet.AsyncClient(setting.server.url) as client:
-            broken = Broken(setting.agent, slots=1, timeout_s=30)
-            async with setting.runner(client, executor=broken) as runner:
-                await runner.serve(asyncio.Event())
-
+    broken = Broken(setting.agent, slots=1, timeout_s=30)
     with pytest.raises(AgentError, match="any more"):
-        asyncio.run(asyncio.wait_for(main(), 20))
+        setting.with_runner(lambda runner: runner.serve(asyncio.Event()), executor=broken)
     assert setting.store.rollouts.counts() == {"queued": 4, "succeeded": 1}
 
 
@@ -424,13 +413,6 @@ def test_a_store_is_served_as_a_server_is(
 
 
 def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> None:
-    async def main() -> dict[str, Rollout]:
-        async with (
-            ratchet.AsyncClient(setting.server.url) as client,
-            setting.runner(client) as runner,
-        ):
-            return await runner.run(numbered(*range(5)), [])
-
-    done = asyncio.run(asyncio.wait_for(main(), 30))
+    done = setting.with_runner(lambda runner: runner.run(numbered(*range(5)), []))
     assert {each.output[0] for each in done.values()} == set(range(5))
     assert setting.store.rollouts.counts() == {"succeeded": 5}

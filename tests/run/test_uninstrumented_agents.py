@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
+from tests.server.gateway.upstreams import StubUpstream
 
 AGENT = """
 import openai
@@ -62,44 +61,18 @@ asyncio.run(main())
 """
 
 ANSWER = {
-    "id": "1",
-    "object": "chat.completion",
-    "created": 1,
     "model": "gpt-4.1-mini",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": "B216"},
-        }
-    ],
+    "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "B216"}}],
     "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
 }
 
 
-class Answers(BaseHTTPRequestHandler):
-    """Answers every request alike."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps(ANSWER).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
-
-
 @pytest.mark.parametrize("kind", ["async", "process"])
 def test_its_model_calls_are_in_the_trace_and_counted_in_dollars(kind: str, tmp_path: Path) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    upstream = StubUpstream()
+    upstream.answers(ANSWER)
+    (tmp_path / "plain_agent.py").write_text(AGENT.format(url=f"{upstream.url}/v1"))
     try:
-        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        (tmp_path / "plain_agent.py").write_text(AGENT.format(url=url))
         # A process of its own: what is instrumented stays so.
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, str(tmp_path), kind],
@@ -109,8 +82,7 @@ def test_its_model_calls_are_in_the_trace_and_counted_in_dollars(kind: str, tmp_
             check=False,
         )
     finally:
-        server.shutdown()
-        server.server_close()
+        upstream.close()
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert (told["status"], told["output"]) == ("succeeded", "B216"), told

@@ -6,9 +6,9 @@ import asyncio
 import base64
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -23,19 +23,12 @@ from ratchet.server.origin import granted_headers
 from ratchet.server.serve import ServeSettings, make_app
 from ratchet.store import Store
 from ratchet.types import SCOPES, ConfigError, Key, KeyScope, StoreError
+from tests.clocks import Clock
 from tests.serving import RunningServer
 
+Result = TypeVar("Result")
+
 ALL = frozenset(SCOPES)
-
-
-class Time:
-    """A clock that stands until it is moved."""
-
-    def __init__(self, now: float = 1_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def request(
@@ -49,72 +42,76 @@ def request(
     return {"type": "http", "method": method, "client": (address, 5), "headers": sent}
 
 
-@asynccontextmanager
-async def gatekeeper(
-    store: Store, time: Time | None = None, *, open_to_all: bool = False, **options: Any
-) -> AsyncIterator[Gatekeeper]:
+class Door:
+    """A gatekeeper that requests come to one by one."""
+
+    def __init__(self, keeper: Gatekeeper, runner: asyncio.Runner) -> None:
+        self.keeper, self._runner = keeper, runner
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        async def bounded() -> Result:
+            async with asyncio.timeout(20):
+                return await work
+
+        return self._runner.run(bounded())
+
+    def admit(self, sent: dict[str, Any]) -> Caller:
+        return self.run(self.keeper.admit(sent))
+
+    def refusal(self, sent: dict[str, Any]) -> HttpProblem:
+        """The problem that a request ends with."""
+        with pytest.raises(HttpProblem) as raised:
+            self.admit(sent)
+        return raised.value
+
+    async def crowd(self, sent: dict[str, Any], count: int) -> None:
+        await asyncio.gather(*(self.keeper.admit(sent) for _ in range(count)))
+
+
+@contextmanager
+def gatekeeper(
+    store: Store, time: Clock | None = None, *, open_to_all: bool = False, **options: Any
+) -> Iterator[Door]:
     """A gatekeeper whose clocks stand still."""
-    time = time or Time()
-    made = Gatekeeper(store, open_to_all=open_to_all, clock=time, ticks=time, **options)
-    yield made
-    await made.close()
+    time = time or clock()
+    keeper = Gatekeeper(store, open_to_all=open_to_all, clock=time, ticks=time, **options)
+    with asyncio.Runner() as runner:
+        yield Door(keeper, runner)
+        runner.run(keeper.close())
 
 
-async def refusal(admitted: Awaitable[Caller]) -> HttpProblem:
-    """The problem that a request ends with."""
-    with pytest.raises(HttpProblem) as raised:
-        await admitted
-    return raised.value
+def clock() -> Clock:
+    made = Clock()
+    made.now = 1_000.0
+    return made
 
 
 def made(store: Store, *scopes: KeyScope, **options: Any) -> tuple[Key, str]:
     return store.keys.create("k", scopes or ("runner",), now=0.0, **options)
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await test()
-
-    asyncio.run(bounded())
-
-
-def test_a_key_is_taken_from_each_header_that_clients_send_it_in(store: Store) -> None:
-    key, secret = made(store, "runner", "read")
+def test_a_key_is_taken_from_each_header_that_clients_send_it_in(disk: Store) -> None:
+    key, secret = made(disk, "runner", "read")
     expected = Caller(key.id, frozenset(("runner", "read")), None, "10.0.0.1")
-
-    async def test() -> None:
-        async with gatekeeper(store) as keeper:
-            for sent in (
-                request(secret),
-                request(authorization=f"bEARER   {secret} "),
-                request(x_api_key=secret),
-                request(api_key=secret),
-                request("sk-provider", x_api_key=secret),
-            ):
-                assert await keeper.admit(sent) == expected
-            in_the_query = {**request(), "query_string": f"key={secret}".encode()}
-            assert (await refusal(keeper.admit(in_the_query))).status == 401
-            as_password = request(authorization=f"Basic {secret}")
-            assert (await refusal(keeper.admit(as_password))).status == 401
-
-    run(test)
-
-
-def test_without_a_key_nobody_is_admitted_unless_the_server_is_open(store: Store) -> None:
-    async def test() -> None:
-        async with gatekeeper(store) as keeper:
-            problem = await refusal(keeper.admit(request()))
+    with gatekeeper(disk) as door:
+        for sent in (
+            request(secret),
+            request(authorization=f"bEARER   {secret} "),
+            request(x_api_key=secret),
+            request(api_key=secret),
+            request("sk-provider", x_api_key=secret),
+        ):
+            assert door.admit(sent) == expected
+        in_the_query = {**request(), "query_string": f"key={secret}".encode()}
+        as_password = request(authorization=f"Basic {secret}")
+        for sent in (in_the_query, as_password, request("sk-provider"), request()):
+            problem = door.refusal(sent)
             assert problem.status == 401
             assert problem.headers["www-authenticate"] == 'Bearer realm="ratchet"'
-            assert (await refusal(keeper.admit(request("sk-provider")))).status == 401
-        async with gatekeeper(store, open_to_all=True) as keeper:
-            nobody = Caller("", ALL, None, "10.0.0.1")
-            assert await keeper.admit(request()) == nobody
-            assert await keeper.admit(request("sk-provider")) == nobody
-            assert await keeper.admit(request(x_api_key="sk-ant-provider")) == nobody
-
-    run(test)
+    with gatekeeper(disk, open_to_all=True) as door:
+        nobody = Caller("", ALL, None, "10.0.0.1")
+        for sent in (request(), request("sk-provider"), request(x_api_key="sk-ant-provider")):
+            assert door.admit(sent) == nobody
 
 
 @pytest.mark.parametrize(
@@ -122,79 +119,56 @@ def test_without_a_key_nobody_is_admitted_unless_the_server_is_open(store: Store
     ["x_forwarded_for", "forwarded", "x_real_ip", "via", "cf_connecting_ip", "x_forwarded_proto"],
 )
 def test_what_came_through_a_proxy_needs_a_key_even_by_an_open_server(
-    sqlite_url: str, header: str
+    disk: Store, header: str
 ) -> None:
-    async def test() -> None:
-        with Store.open(sqlite_url) as store:
-            key, shown = made(store)
-            async with gatekeeper(store, open_to_all=True) as keeper:
-                through = request(address="127.0.0.1", **{header: "127.0.0.1"})
-                problem = await refusal(keeper.admit(through))
-                assert problem.status == 401
-                assert header.replace("_", "-") in problem.detail
-                with_key = request(shown, address="127.0.0.1", **{header: "203.0.113.5"})
-                assert (await keeper.admit(with_key)).key_id == key.id
-
-    run(test)
+    key, shown = made(disk)
+    with gatekeeper(disk, open_to_all=True) as door:
+        problem = door.refusal(request(address="127.0.0.1", **{header: "127.0.0.1"}))
+        assert problem.status == 401
+        assert header.replace("_", "-") in problem.detail
+        with_key = request(shown, address="127.0.0.1", **{header: "203.0.113.5"})
+        assert door.admit(with_key).key_id == key.id
 
 
 def test_an_open_server_whose_store_has_keys_says_at_its_start_that_it_asks_for_none(
-    sqlite_url: str, caplog: pytest.LogCaptureFixture
+    disk: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     def log_of_start(settings: ServeSettings) -> str:
         caplog.clear()
-        make_app(store, settings, {})
+        make_app(disk, settings, {})
         return caplog.text
 
-    with Store.open(sqlite_url) as store:
-        assert log_of_start(ServeSettings()) == ""
-        key, _ = made(store, "admin")
-        assert "The store has keys, but requests to 127.0.0.1 need none" in log_of_start(
-            ServeSettings()
-        )
-        assert "require_key = true" in caplog.text
-        assert log_of_start(ServeSettings(require_key=True)) == ""
-        store.keys.revoke(key.id, 1.0)
-        assert log_of_start(ServeSettings()) == ""
-
-
-def test_a_server_may_ask_for_keys_on_loopback_too(sqlite_url: str) -> None:
-    with Store.open(sqlite_url) as store:
-        with pytest.raises(ConfigError, match=r"require_key is set, and the store has no key"):
-            make_app(store, ServeSettings(require_key=True), {})
-        made(store)
-        app = make_app(store, ServeSettings(require_key=True), {})
-
-        async def test() -> None:
-            refused = await refusal(app.services.gatekeeper.admit(request()))
-            assert refused.status == 401
-
-        run(test)
+    assert log_of_start(ServeSettings()) == ""
+    with pytest.raises(ConfigError, match="require_key is set, and the store has no key"):
+        make_app(disk, ServeSettings(require_key=True), {})
+    key, _ = made(disk, "admin")
+    said = log_of_start(ServeSettings())
+    assert "The store has keys, but requests to 127.0.0.1 need none" in said
+    assert "require_key = true" in said
+    assert log_of_start(ServeSettings(require_key=True)) == ""
+    disk.keys.revoke(key.id, 1.0)
+    assert log_of_start(ServeSettings()) == ""
 
 
 @pytest.mark.parametrize("open_to_all", [False, True])
 def test_a_wrong_expired_or_revoked_key_is_refused_even_by_an_open_server(
-    store: Store, open_to_all: bool
+    disk: Store, open_to_all: bool
 ) -> None:
-    _, expiring = made(store, expires_at=1_000.0)
-    revoked, of_revoked = made(store)
-    store.keys.revoke(revoked.id, now=1.0)
-
-    async def test() -> None:
-        async with gatekeeper(store, open_to_all=open_to_all) as keeper:
-            for key, said in (
-                (expiring, "has expired"),
-                (of_revoked, "was revoked"),
-                ("rk_" + "A" * 40, "unknown"),
-                (expiring[:-1], "unknown"),
-                ("rk_", "unknown"),
-                ("ra_", "not issued by this server"),
-            ):
-                problem = await refusal(keeper.admit(request(key)))
-                assert (problem.status, said in problem.detail) == (401, True), problem.detail
-                assert 'error="invalid_token"' in problem.headers["www-authenticate"]
-
-    run(test)
+    _, expiring = made(disk, expires_at=1_000.0)
+    revoked, of_revoked = made(disk)
+    disk.keys.revoke(revoked.id, now=1.0)
+    with gatekeeper(disk, open_to_all=open_to_all) as door:
+        for key, said in (
+            (expiring, "has expired"),
+            (of_revoked, "was revoked"),
+            ("rk_" + "A" * 40, "unknown"),
+            (expiring[:-1], "unknown"),
+            ("rk_", "unknown"),
+            ("ra_", "not issued by this server"),
+        ):
+            problem = door.refusal(request(key))
+            assert (problem.status, said in problem.detail) == (401, True), problem.detail
+            assert 'error="invalid_token"' in problem.headers["www-authenticate"]
 
 
 def test_a_key_that_one_server_revokes_stops_at_another_within_two_seconds(
@@ -202,59 +176,37 @@ def test_a_key_that_one_server_revokes_stops_at_another_within_two_seconds(
 ) -> None:
     with Store.open(store_url) as here, Store.open(store_url) as there:
         key, secret = made(here)
-
-        async def test() -> None:
-            time = Time()
-            async with gatekeeper(there, time) as other:
-                await other.admit(request(secret))
-                here.keys.revoke(key.id, now=1.0)
-                time.now += 2.0
-                assert (await refusal(other.admit(request(secret)))).status == 401
-
-        run(test)
+        time = clock()
+        with gatekeeper(there, time) as other:
+            other.admit(request(secret))
+            here.keys.revoke(key.id, now=1.0)
+            time.now += 2.0
+            assert other.refusal(request(secret)).status == 401
 
 
 def test_a_key_made_on_one_server_works_at_another_that_had_refused_it(store: Store) -> None:
     secret = "rk_" + "B" * 40
-
-    async def test() -> None:
-        time = Time()
-        async with gatekeeper(store, time) as keeper:
-            assert (await refusal(keeper.admit(request(secret)))).status == 401
-            make_known(store, secret)
-            time.now += 2.0
-            assert (await keeper.admit(request(secret))).key_id
-
-    run(test)
-
-
-def make_known(store: Store, secret: str) -> None:
-    """Give the store a key of a secret that the test has chosen."""
-    made(store)
     hashed = hashlib.sha256(secret.encode()).hexdigest()
-    store._database.write(lambda c: c.execute(text("UPDATE keys SET hash = :h"), {"h": hashed}))
+    time = clock()
+    with gatekeeper(store, time) as door:
+        assert door.refusal(request(secret)).status == 401
+        made(store)
+        store._database.write(lambda c: c.execute(text("UPDATE keys SET hash = :h"), {"h": hashed}))
+        time.now += 2.0
+        assert door.admit(request(secret)).key_id
 
 
 def test_the_store_is_asked_once_a_second_for_a_key_however_many_requests_come(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.open(sqlite_url) as store:
-        _, secret = made(store)
-        asked = counted(store, monkeypatch)
-
-        async def test() -> None:
-            time = Time()
-            async with gatekeeper(store, time) as keeper:
-                await asyncio.gather(*(keeper.admit(request(secret)) for _ in range(50)))
-                assert len(asked) == 1
-                time.now += 0.9
-                await keeper.admit(request(secret))
-                assert len(asked) == 1
-                time.now += 0.2
-                await asyncio.gather(*(keeper.admit(request(secret)) for _ in range(50)))
-                assert len(asked) == 2
-
-        run(test)
+    _, secret = made(disk)
+    asked = counted(disk, monkeypatch)
+    time = clock()
+    with gatekeeper(disk, time) as door:
+        for seconds, crowd, times in ((0.0, 50, 1), (0.9, 1, 1), (0.2, 50, 2)):
+            time.now += seconds
+            door.run(door.crowd(request(secret), crowd))
+            assert len(asked) == times
 
 
 def counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -271,123 +223,102 @@ def counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_guessing_keys_is_refused_before_the_store_is_asked(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.open(sqlite_url) as store:
-        _, secret = made(store)
-        asked = counted(store, monkeypatch)
-
-        async def test() -> None:
-            time = Time()
-            async with gatekeeper(store, time) as keeper:
-                await keeper.admit(request(secret, address="6.6.6.6"))
-                found = [
-                    await refusal(keeper.admit(request(f"rk_{n:040}", address="6.6.6.6")))
-                    for n in range(key_cache.WRONG_BURST + 30)
-                ]
-                assert {p.status for p in found[:-30]} == {401}
-                assert {p.status for p in found[-30:]} == {429}
-                assert found[-1].headers["retry-after"] == "1"
-                assert len(asked) == 1 + key_cache.WRONG_BURST
-                # Who was known there before stays so; another address is not affected; the wrong
-                # key that was answered for already costs nothing again.
-                time.now += 1.0
-                await keeper.admit(request(secret, address="6.6.6.6"))
-                other = await refusal(keeper.admit(request("rk_" + "C" * 40, address="7.7.7.7")))
-                assert other.status == 401
-                known_as_wrong = len(asked)
-                await refusal(keeper.admit(request("rk_" + "C" * 40, address="7.7.7.7")))
-                assert len(asked) == known_as_wrong
-
-        run(test)
+    _, secret = made(disk)
+    asked = counted(disk, monkeypatch)
+    time = clock()
+    with gatekeeper(disk, time) as door:
+        door.admit(request(secret, address="6.6.6.6"))
+        found = [
+            door.refusal(request(f"rk_{n:040}", address="6.6.6.6"))
+            for n in range(key_cache.WRONG_BURST + 30)
+        ]
+        assert {p.status for p in found[:-30]} == {401}
+        assert {p.status for p in found[-30:]} == {429}
+        assert found[-1].headers["retry-after"] == "1"
+        assert len(asked) == 1 + key_cache.WRONG_BURST
+        # Who was known there before stays so; another address is not affected; the wrong key that
+        # was answered for already costs nothing again.
+        time.now += 1.0
+        door.admit(request(secret, address="6.6.6.6"))
+        other = request("rk_" + "C" * 40, address="7.7.7.7")
+        assert door.refusal(other).status == 401
+        known_as_wrong = len(asked)
+        door.refusal(other)
+        assert len(asked) == known_as_wrong
 
 
 def test_right_keys_of_one_address_never_count_as_guesses(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_cache, "WRONG_BURST", 5)
-    with Store.open(sqlite_url) as store:
-        secrets = [made(store)[1] for _ in range(20)]
-
-        async def test() -> None:
-            async with gatekeeper(store) as keeper:
-                callers = [await keeper.admit(request(secret)) for secret in secrets]
-            assert len({caller.key_id for caller in callers}) == len(secrets)
-
-        run(test)
+    secrets = [made(disk)[1] for _ in range(20)]
+    with gatekeeper(disk) as door:
+        assert len({door.admit(request(secret)).key_id for secret in secrets}) == len(secrets)
 
 
-def test_memory_of_keys_is_bounded(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_keys_is_bounded(disk: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_cache, "MAX_KEYS", 5)
-    with Store.open(sqlite_url) as store:
-        secrets = [made(store)[1] for _ in range(8)]
-
-        async def test() -> None:
-            async with gatekeeper(store) as keeper:
-                for n, secret in enumerate(secrets):
-                    await keeper.admit(request(secret))
-                    await refusal(keeper.admit(request(f"rk_{n:040}")))
-                cache = keeper._keys
-                assert len(cache._valid) == len(cache._invalid) == 5
-                await keeper.admit(request(secrets[0]))
-
-        run(test)
+    secrets = [made(disk)[1] for _ in range(8)]
+    with gatekeeper(disk) as door:
+        for n, secret in enumerate(secrets):
+            door.admit(request(secret))
+            door.refusal(request(f"rk_{n:040}"))
+        cache = door.keeper._keys
+        assert len(cache._valid) == len(cache._invalid) == 5
+        door.admit(request(secrets[0]))
 
 
 def test_a_store_that_fails_or_hangs_is_told_as_such_and_not_as_a_wrong_key(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.open(sqlite_url) as store:
-        _, secret = made(store)
-        go_on = threading.Event()
+    _, secret = made(disk)
+    go_on = threading.Event()
 
-        def fail(secret: str, **options: Any) -> Key | None:
-            raise StoreError("The store is away.")
+    def fail(secret: str, **options: Any) -> Key | None:
+        raise StoreError("The store is away.")
 
-        def hang(secret: str, **options: Any) -> Key | None:
-            go_on.wait(60)
-            return None
+    def hang(secret: str, **options: Any) -> Key | None:
+        go_on.wait(60)
+        return None
 
-        async def test() -> None:
-            async with gatekeeper(store) as keeper:
-                monkeypatch.setattr(store.keys, "by_secret", fail)
-                problem = await refusal(keeper.admit(request(secret)))
-                assert problem.status == 503
-                assert "away" not in problem.detail  # whoever asks may have no key
-                monkeypatch.setattr(store.keys, "by_secret", hang)
-                monkeypatch.setattr(key_cache, "LOOK_UP_S", 0.01)
-                problem = await refusal(keeper.admit(request(secret)))
-                assert (problem.status, problem.headers["retry-after"]) == (503, "1")
-                go_on.set()
-
-        run(test)
+    with gatekeeper(disk) as door:
+        monkeypatch.setattr(disk.keys, "by_secret", fail)
+        problem = door.refusal(request(secret))
+        assert problem.status == 503
+        assert "away" not in problem.detail  # whoever asks may have no key
+        monkeypatch.setattr(disk.keys, "by_secret", hang)
+        monkeypatch.setattr(key_cache, "LOOK_UP_S", 0.01)
+        problem = door.refusal(request(secret))
+        assert (problem.status, problem.headers["retry-after"]) == (503, "1")
+        go_on.set()
 
 
 def test_who_hangs_up_takes_the_answer_from_nobody_else(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.open(sqlite_url) as store:
-        _, secret = made(store)
-        go_on = threading.Event()
-        by_secret = store.keys.by_secret
+    _, secret = made(disk)
+    go_on = threading.Event()
+    by_secret = disk.keys.by_secret
 
-        def slow(secret: str, **options: Any) -> Key | None:
-            go_on.wait(60)
-            return by_secret(secret, **options)
+    def slow(secret: str, **options: Any) -> Key | None:
+        go_on.wait(60)
+        return by_secret(secret, **options)
 
-        monkeypatch.setattr(store.keys, "by_secret", slow)
+    monkeypatch.setattr(disk.keys, "by_secret", slow)
+    with gatekeeper(disk) as door:
 
-        async def test() -> None:
-            async with gatekeeper(store) as keeper:
-                first = asyncio.create_task(keeper.admit(request(secret)))
-                second = asyncio.create_task(keeper.admit(request(secret)))
-                await asyncio.sleep(0)
-                first.cancel()
-                await asyncio.wait({first})
-                go_on.set()
-                assert (await second).key_id
+        async def one_hangs_up() -> None:
+            first = asyncio.create_task(door.keeper.admit(request(secret)))
+            second = asyncio.create_task(door.keeper.admit(request(secret)))
+            await asyncio.sleep(0)
+            first.cancel()
+            await asyncio.wait({first})
+            go_on.set()
+            assert (await second).key_id
 
-        run(test)
+        door.run(one_hangs_up())
 
 
 def test_when_a_key_was_used_is_stored_at_most_once_a_minute(
@@ -402,145 +333,125 @@ def test_when_a_key_was_used_is_stored_at_most_once_a_minute(
         used(when)
 
     monkeypatch.setattr(store.keys, "used", store_used)
-
-    async def test() -> None:
-        time = Time()
-        async with gatekeeper(store, time) as keeper:
-            for seconds in (0.0, 10.0, 49.0, 2.0, 30.0):
-                time.now += seconds
-                await keeper.admit(request(secret))
-        assert [list(when.values()) for when in stored] == [[1_000.0], [1_061.0]]
-        assert store.keys.list()[0].last_used_at == 1_061.0
-
-    run(test)
+    time = clock()
+    with gatekeeper(store, time) as door:
+        for seconds in (0.0, 10.0, 49.0, 2.0, 30.0):
+            time.now += seconds
+            door.admit(request(secret))
+    assert [list(when.values()) for when in stored] == [[1_000.0], [1_061.0]]
+    assert store.keys.list()[0].last_used_at == 1_061.0
 
 
 def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
     store_url: str,
 ) -> None:
-    with Store.open(store_url) as here, Store.open(store_url) as there:
+    with (
+        Store.open(store_url) as here,
+        Store.open(store_url) as there,
+        gatekeeper(here) as one,
+        gatekeeper(there) as two,
+    ):
+        caller = two.admit(request(one.keeper.token("rollout:1", 3)))
+        assert caller == Caller("", frozenset(), ("rollout:1", 3), "10.0.0.1")
+        check_attempt(caller, "rollout:1", 3, "rollout:1@3")
+        for other in (("rollout:1", 2), ("rollout:2", 3), ("", 0)):
+            with pytest.raises(HttpProblem) as raised:
+                check_attempt(caller, *other, "other")
+            assert raised.value.status == 403
+        for scopes in (frozenset[KeyScope](("runner",)), ALL, frozenset[KeyScope]()):
+            with pytest.raises(HttpProblem, match="gives access only"):
+                two.keeper.allow(caller, scopes)
+        check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")
 
-        async def test() -> None:
-            async with gatekeeper(here) as one, gatekeeper(there) as two:
-                token = one.token("rollout:1", 3)
-                caller = await two.admit(request(token))
-                assert caller == Caller("", frozenset(), ("rollout:1", 3), "10.0.0.1")
-                check_attempt(caller, "rollout:1", 3, "rollout:1@3")
-                for other in (("rollout:1", 2), ("rollout:2", 3), ("", 0)):
-                    with pytest.raises(HttpProblem) as raised:
-                        check_attempt(caller, *other, "other")
-                    assert raised.value.status == 403
-                for scopes in (frozenset[KeyScope](("runner",)), ALL, frozenset[KeyScope]()):
-                    with pytest.raises(HttpProblem, match="gives access only"):
-                        two.allow(caller, scopes)
-                check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")
 
-        run(test)
-
-
-def test_a_token_of_another_store_is_refused(sqlite_url: str, postgres_url: str) -> None:
-    with Store.open(sqlite_url) as here, Store.open(postgres_url) as there:
-
-        async def test() -> None:
-            async with gatekeeper(here) as one, gatekeeper(there, open_to_all=True) as two:
-                problem = await refusal(two.admit(request(one.token("r", 1))))
-                assert problem.status == 401
-
-        run(test)
+def test_a_token_of_another_store_is_refused(disk: Store, postgres_url: str) -> None:
+    with (
+        Store.open(postgres_url) as there,
+        gatekeeper(disk) as one,
+        gatekeeper(there, open_to_all=True) as two,
+    ):
+        assert two.refusal(request(one.keeper.token("r", 1))).status == 401
 
 
 @pytest.fixture(scope="module")
-def keeper_alone(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """A gatekeeper for tests of tokens alone."""
     path = tmp_path_factory.mktemp("tokens") / "ratchet.db"
-    with Store.open(f"sqlite:///{path}") as store:
-        yield Gatekeeper(store, open_to_all=False, limits=ServerLimits(burst=1_000_000))
+    limits = ServerLimits(burst=1_000_000)
+    with Store.open(f"sqlite:///{path}") as store, gatekeeper(store, limits=limits) as door:
+        yield door
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 10**6))
 def test_every_id_and_fence_comes_back_out_of_its_token(
-    keeper_alone: Gatekeeper, rollout_id: str, fence: int
+    alone: Door, rollout_id: str, fence: int
 ) -> None:
-    token = keeper_alone.token(rollout_id, fence)
+    token = alone.keeper.token(rollout_id, fence)
     assert token.isascii()
-    caller = asyncio.run(keeper_alone.admit(request(token)))
+    caller = alone.admit(request(token))
     assert caller.attempt == (rollout_id, fence)
 
 
 @given(st.integers(0, 10**6), st.characters(codec="latin-1", exclude_characters="\x00\r\n"))
 def test_a_token_with_any_character_changed_is_refused(
-    keeper_alone: Gatekeeper, at: int, character: str
+    alone: Door, at: int, character: str
 ) -> None:
-    token = keeper_alone.token("rollout-1", 7)
+    token = alone.keeper.token("rollout-1", 7)
     at = 3 + at % (len(token) - 3)
     if character == token[at]:
         return
     changed = token[:at] + character + token[at + 1 :]
-    problem = asyncio.run(refusal(keeper_alone.admit(request(x_api_key=changed))))
+    problem = alone.refusal(request(x_api_key=changed))
     assert problem.status == 401
 
 
 @given(st.binary(max_size=200))
 def test_bytes_that_look_like_a_key_or_a_token_are_refused_and_break_nothing(
-    keeper_alone: Gatekeeper, junk: bytes
+    alone: Door, junk: bytes
 ) -> None:
     encoded = base64.urlsafe_b64encode(junk)
     for value in (b"ra_" + junk, b"rk_" + junk, b"ra_" + b"A" * 32 + encoded):
         sent = {**request(), "headers": [(b"x-api-key", value)]}
-        problem = asyncio.run(refusal(keeper_alone.admit(sent)))
+        problem = alone.refusal(sent)
         assert problem.status == 401
 
 
-def test_scopes_allow_what_they_name_and_admin_everything(sqlite_url: str) -> None:
-    with Store.open(sqlite_url) as store:
-        keeper = Gatekeeper(store, open_to_all=False)
-    for scope in SCOPES:
-        for needed in SCOPES:
-            caller = Caller(key_id="k", scopes=frozenset((scope,)))
-            if scope in (needed, "admin"):
-                keeper.allow(caller, frozenset((needed,)))
-                continue
-            with pytest.raises(HttpProblem) as raised:
-                keeper.allow(caller, frozenset((needed,)))
-            assert raised.value.status == 403
-            assert f"the scope {needed}; yours has {scope}" in raised.value.detail
-            assert "insufficient_scope" in raised.value.headers["www-authenticate"]
-    keeper.allow(Caller(scopes=frozenset(("read",))), frozenset(("develop", "read")))
+def test_a_scope_that_is_missing_is_named(disk: Store) -> None:
+    keeper = Gatekeeper(disk, open_to_all=False)
+    reader = Caller(key_id="k", scopes=frozenset(("read",)))
+    with pytest.raises(HttpProblem, match="the scope runner; yours has read") as raised:
+        keeper.allow(reader, frozenset(("runner",)))
+    assert "insufficient_scope" in raised.value.headers["www-authenticate"]
     with pytest.raises(HttpProblem, match="scope admin"):
-        keeper.allow(Caller(key_id="k", scopes=frozenset(("read",))), frozenset())
+        keeper.allow(reader, frozenset())
 
 
-def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
-    first, second = made(store)[1], made(store)[1]
-
-    async def test() -> None:
-        limits = ServerLimits(requests_per_s=1.0, burst=3, streams=1)
-        async with gatekeeper(store, limits=limits) as keeper:
-            for _ in range(3):
-                caller = await keeper.admit(request(first))
-            problem = await refusal(keeper.admit(request(first)))
-            assert (problem.status, problem.headers["retry-after"]) == (429, "1")
-            other = await keeper.admit(request(second))
-            with keeper.stream(caller):
-                with keeper.stream(other):
-                    assert keeper.open_streams == 2
-                with pytest.raises(HttpProblem) as raised, keeper.stream(caller):
-                    pass
-                assert raised.value.status == 429
-            with keeper.stream(caller):
+def test_limits_belong_to_a_key_and_not_to_its_address(disk: Store) -> None:
+    first, second = made(disk)[1], made(disk)[1]
+    limits = ServerLimits(requests_per_s=1.0, burst=3, streams=1)
+    with gatekeeper(disk, limits=limits) as door:
+        for _ in range(3):
+            caller = door.admit(request(first))
+        problem = door.refusal(request(first))
+        assert (problem.status, problem.headers["retry-after"]) == (429, "1")
+        other = door.admit(request(second))
+        stream = door.keeper.stream
+        with stream(caller):
+            with stream(other):
+                assert door.keeper.open_streams == 2
+            with pytest.raises(HttpProblem) as raised, stream(caller):
                 pass
+            assert raised.value.status == 429
+        with stream(caller):
+            pass
 
-    run(test)
 
-
-def test_tokens_of_attempts_are_limited_like_keys(store: Store) -> None:
-    async def test() -> None:
-        async with gatekeeper(store, limits=ServerLimits(requests_per_s=1.0, burst=1)) as keeper:
-            await keeper.admit(request(keeper.token("a", 1)))
-            await keeper.admit(request(keeper.token("b", 1)))
-            assert (await refusal(keeper.admit(request(keeper.token("a", 2))))).status == 429
-
-    run(test)
+def test_tokens_of_attempts_are_limited_like_keys(disk: Store) -> None:
+    with gatekeeper(disk, limits=ServerLimits(requests_per_s=1.0, burst=1)) as door:
+        token = door.keeper.token
+        door.admit(request(token("a", 1)))
+        door.admit(request(token("b", 1)))
+        assert door.refusal(request(token("a", 2))).status == 429
 
 
 @pytest.mark.parametrize(
@@ -573,24 +484,17 @@ def test_tokens_of_attempts_are_limited_like_keys(store: Store) -> None:
     ],
 )
 def test_an_open_server_is_driven_by_no_page_of_others(
-    sqlite_url: str, headers: dict[str, str], admitted: bool
+    disk: Store, headers: dict[str, str], admitted: bool
 ) -> None:
-    with Store.open(sqlite_url) as store:
-        _, secret = made(store)
-
-        async def test() -> None:
-            async with gatekeeper(
-                store, open_to_all=True, hosts=["Ratchet.lan"], cors=["https://App.example"]
-            ) as keeper:
-                sent = request(**headers)
-                if admitted:
-                    assert (await keeper.admit(sent)).scopes == ALL
-                else:
-                    assert (await refusal(keeper.admit(sent))).status == 403
-                # A page that shows a key was given it; no browser adds one by itself.
-                assert (await keeper.admit(request(secret, **headers))).key_id
-
-        run(test)
+    _, secret = made(disk)
+    allowed: dict[str, Any] = {"hosts": ["Ratchet.lan"], "cors": ["https://App.example"]}
+    with gatekeeper(disk, open_to_all=True, **allowed) as door:
+        if admitted:
+            assert door.admit(request(**headers)).scopes == ALL
+        else:
+            assert door.refusal(request(**headers)).status == 403
+        # A page that shows a key was given it; no browser adds one by itself.
+        assert door.admit(request(secret, **headers)).key_id
 
 
 def test_an_options_request_that_is_no_preflight_is_the_applications() -> None:
@@ -601,9 +505,9 @@ def test_an_options_request_that_is_no_preflight_is_the_applications() -> None:
 
 
 @pytest.mark.parametrize("origin", ["*", "app.example", "https://app.example/", "null", ""])
-def test_what_is_no_origin_is_not_taken_for_one(sqlite_url: str, origin: str) -> None:
-    with Store.open(sqlite_url) as store, pytest.raises(ConfigError, match="not an origin"):
-        Gatekeeper(store, open_to_all=True, cors=[origin])
+def test_what_is_no_origin_is_not_taken_for_one(disk: Store, origin: str) -> None:
+    with pytest.raises(ConfigError, match="not an origin"):
+        Gatekeeper(disk, open_to_all=True, cors=[origin])
 
 
 def test_a_real_server_asks_for_a_key_and_notes_who_changed_what(

@@ -24,10 +24,11 @@ from ratchet.types import (
     Span,
     SpanRecord,
 )
+from tests.server.api.conftest import report
 from tests.server.otlp.requests import PROTOBUF, encoded, rejected, request, span
 from tests.serving import RunningServer
+from tests.store.made import release, run
 from tests.store.test_cycles import begun, move
-from tests.store.test_nouns import release, run
 
 ROUTES = [route for group in GROUPS for route in group.routes]
 SECRET = "what only the other agent's users know"
@@ -123,8 +124,6 @@ class Site:
     def _body(self, route: ApiRoute, agent: str) -> Any:
         id = f"{agent}-a"
         ids, score = {"ids": [id]}, {"evaluator": "e", "version": "1", "value": 1.0}
-        outcome = {"rollout_id": id, "fence": 1, "status": "failed", "duration_s": 1.0}
-        outcome |= {"started_at": 1.0, "ended_at": 2.0}
         feedback = {"id": "f", "kind": "thumbs", "value": 1.0}
         subjects = ({"trace_id": self.traces[agent]}, {"conversation_id": f"{agent}-talk"})
         live = {"trace_id": "c" * 32, "span_id": "1" * 16, "name": "n", "start_ns": 1, "end_ns": 2}
@@ -133,7 +132,7 @@ class Site:
             "POST /v1/rollouts/claim": {"worker": "w", "queues": [f"{agent}/*"]},
             "POST /v1/rollouts/heartbeat": {"attempts": [[id, 1]]},
             "POST /v1/rollouts/release": {"attempts": [[id, 1]]},
-            "POST /v1/rollouts/finish": {"outcomes": [outcome]},
+            "POST /v1/rollouts/finish": {"outcomes": [report(id, "failed")]},
             "POST /v1/scores": {"scores": [{"rollout_id": id, "score": score}]},
             "POST /v1/feedback": {"feedback": [feedback | subject for subject in subjects]},
             "POST /v1/spans": {"records": [{"span": live, "agent": agent}]},

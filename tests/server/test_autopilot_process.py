@@ -45,20 +45,9 @@ def lines(told: Path) -> list[str]:
     return told.read_text().splitlines() if told.exists() else []
 
 
-def test_it_stops_in_order_with_the_server(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-
-    async def work() -> None:
-        process = AutopilotProcess(command(told), os.environ)
-        await process.start()
-        await until_async(lambda: len(lines(told)) == 1)
-        await process.close()
-
-    asyncio.run(work())
-    assert lines(told)[1:] == ["stopped"]
-
-
-def test_it_is_started_again_when_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_started_again_when_it_ends_and_stops_in_order_with_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(autopilot_process, "MIN_RESTART_PAUSE_S", 0.01)
     told = tmp_path / "told"
 

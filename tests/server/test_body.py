@@ -26,8 +26,8 @@ ROUTES = [
 
 
 def many(value: bytes) -> bytes:
-    """A body of 32 MB that is made of one small value."""
-    return b'{"rollouts":[' + b",".join([value] * (32_000_000 // (len(value) + 1))) + b"]}"
+    """A body of 8 MB that is made of one small value."""
+    return b'{"rollouts":[' + b",".join([value] * (8_000_000 // (len(value) + 1))) + b"]}"
 
 
 @pytest.mark.parametrize("value", [b"[]", b'{"a":[0]}'])

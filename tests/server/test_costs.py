@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet._http import httpx2
 from ratchet.store import Store
 from ratchet.types import Outcome, Rollout, Span, SpanRecord
+from tests.server.api.conftest import report
 from tests.server.otlp.requests import JSON, PROTOBUF, encoded, rejected, request, span
 from tests.serving import RunningServer
 
@@ -47,8 +49,8 @@ class Attempt:
     def end(self, how: str) -> None:
         """End it in one of the ways in which an attempt ends."""
         ends: dict[str, Callable[[], object]] = {
-            "finished": lambda: self.store.rollouts.finish([report()], 2.0),
-            "failed, to be repeated": lambda: self.store.rollouts.finish([report("failed")], 2.0),
+            "finished": lambda: self.store.rollouts.finish([outcome()], 2.0),
+            "failed, to be repeated": lambda: self.store.rollouts.finish([outcome("failed")], 2.0),
             "released": lambda: self.store.rollouts.release([("r", 1)], 2.0),
             "cancelled": lambda: self.store.rollouts.cancel(["r"], 2.0),
             "expired": lambda: self.store.rollouts.expire(2.0, dead_workers=["w"]),
@@ -73,10 +75,8 @@ def rollout(id: str, attempts: int = 1) -> Rollout:
     )
 
 
-def report(status: Any = "succeeded") -> Outcome:
-    return Outcome(
-        rollout_id="r", fence=1, status=status, started_at=1.0, ended_at=2.0, duration_s=1.0
-    )
+def outcome(status: str = "succeeded") -> Outcome:
+    return msgspec.convert(report("r", status), Outcome)
 
 
 def priced(cost: Any, **fields: Any) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def test_a_token_sends_while_its_attempt_runs_and_never_after(
 def test_what_was_refused_of_one_batch_is_told_to_those_who_sent_it(store: Store) -> None:
     store.rollouts.create([rollout("r"), rollout("s")], 1.0)
     store.rollouts.claim("q", "w", 2, 60.0, time.time())
-    store.rollouts.finish([report()], 2.0)
+    store.rollouts.finish([outcome()], 2.0)
     sent = [
         SpanRecord(span=Span(**{**SPAN, "span_id": f"{n:016x}"}), rollout_id=id, fence=1, claimed=c)
         for n, (id, c) in enumerate([("s", True), ("r", True), ("r", False), ("t", True)])
@@ -161,11 +161,11 @@ def test_a_claimed_cost_that_is_no_number_of_dollars_is_refused(
         assert "have a cost that is not a number of dollars" in why
     if cost == cost and cost != float("inf"):  # JSON has neither
         record = {**SPAN, "attributes": {"ratchet.cost_usd": cost}}
-        outcome = {"rollout_id": "r", "fence": 1, "status": "succeeded", "started_at": 1}
-        outcome |= {"ended_at": 2, "duration_s": 1, "spans": [record]}
         with server.client() as http:
             alone = http.post("/v1/spans", json={"records": [{"span": record}]})
-            reported = http.post("/v1/rollouts/finish", json={"outcomes": [outcome]})
+            reported = http.post(
+                "/v1/rollouts/finish", json={"outcomes": [report("r", spans=[record])]}
+            )
         assert [alone.status_code, reported.status_code] == [422, 422]
         assert "ratchet.cost_usd" in alone.json()["errors"][0]["field"]
     assert attempt.cost_usd == 0.0

@@ -185,19 +185,14 @@ def test_logging_out_deletes_the_cookie(guarded: tuple[RunningServer, str, str])
     assert "Max-Age=0" in headers["set-cookie"]
 
 
-def test_a_revoked_key_ends_its_session(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/ratchet.db"
-    with Store.open(url) as store:
-        store.keys.create("other", ("read",), time.time())
+def test_a_revoked_key_ends_its_session(guarded: tuple[RunningServer, str, str]) -> None:
+    server, _, _ = guarded
+    with Store.open(server.store_url) as store:
         gone, secret = store.keys.create("gone", ("read",), time.time())
         store.keys.revoke(gone.id, time.time())
-    server = RunningServer(url, ServeSettings(port=0, require_key=True))
-    try:
-        cookie = f"ratchet_session={secret}"
-        assert ask(server, "GET", "/v1/runs", cookie=cookie)[0] == 401
-        assert b'"scopes":[]' in ask(server, "GET", "/v1/session", cookie=cookie)[2]
-    finally:
-        server.stop()
+    cookie = f"ratchet_session={secret}"
+    assert ask(server, "GET", "/v1/runs", cookie=cookie)[0] == 401
+    assert b'"scopes":[]' in ask(server, "GET", "/v1/session", cookie=cookie)[2]
 
 
 def test_over_https_the_cookie_is_bound_to_this_host() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +20,9 @@ from ratchet.types import (
     Activation,
     Candidate,
     Cycle,
-    CycleTransition,
-    Experiment,
     Feedback,
     Params,
     PromptTemplate,
-    Release,
     Rollout,
     Run,
     Score,
@@ -33,6 +31,8 @@ from ratchet.types import (
 )
 from ratchet.weights.metrics import append_metrics
 from tests.serving import RunningServer
+from tests.store.made import experiment, release
+from tests.store.test_cycles import move
 
 NOW = time.time()
 RUN, EXPERIMENT, RELEASE, CYCLE = "ab" * 16, "cd" * 16, "ef" * 16, "12" * 16
@@ -109,71 +109,27 @@ def fill(store: Store) -> None:
     }
     for key, body in notes.items():
         store.journal.append(RUN, key, body, NOW)
-    rollouts = [
-        Rollout(
-            id=f"{side}{n}",
-            queue=RUN,
-            candidate_id=candidate.id,
-            task_id=f"t{n}",
-            input=n,
-            purpose=f"learn/{RUN}",
-            status="succeeded",
-        )
+    of_run = {"queue": RUN, "purpose": f"learn/{RUN}", "status": "succeeded"}
+    rollouts: list[Any] = [
+        {"id": f"{side}{n}", "candidate_id": candidate.id, "task_id": f"t{n}", "input": n, **of_run}
         for side, candidate in (("s", SOURCE), ("b", BETTER))
         for n in range(3)
     ]
-    store.rollouts.create(rollouts, NOW)
+    store.rollouts.create([Rollout(**fields) for fields in rollouts], NOW)
     values = {"s0": 0.0, "s1": 1.0, "b0": 1.0, "b1": 0.0, "b2": None}
-    store.scores.add(
-        [
-            (
-                id,
-                Score(
-                    evaluator="exact",
-                    version="1",
-                    value=value,
-                    error="" if value is not None else "no",
-                ),
-            )
-            for id, value in values.items()
-        ],
-        NOW,
-    )
-    experiment = Experiment(
-        id=EXPERIMENT,
-        run_id=RUN,
-        baseline_id=SOURCE.id,
-        candidate_id=BETTER.id,
-        dataset_version="v",
-        stream="s",
-        history=(),
-        alpha=0.05,
-        created_at=NOW,
-    )
-    store.experiments.begin(experiment, lambda _: 0.05)
+    for id, value in values.items():
+        error = "" if value is not None else "no"
+        score = Score(evaluator="exact", version="1", value=value, error=error)
+        store.scores.add([(id, score)], NOW)
+    compared = {"baseline_id": SOURCE.id, "candidate_id": BETTER.id, "created_at": NOW}
+    proof = experiment(EXPERIMENT, run_id=RUN, **compared)
+    store.experiments.begin(proof, lambda _: 0.05)
     store.agents.activate(Activation(agent="support", candidate_id=BETTER.id, activated_at=NOW))
-    release = Release(
-        id=RELEASE,
-        experiment_id=EXPERIMENT,
-        candidate_id=BETTER.id,
-        baseline_id=SOURCE.id,
-        state="active",
-        repo="",
-        branch="",
-        base="",
-        commit="",
-        pull_request="",
-        evidence="",
-        created_at=NOW,
-        agent="support",
-    )
-    store.releases.put(release)
-    store.releases.put(
-        msgspec.structs.replace(
-            release, id="99" * 16, agent="", state="branched", branch="ratchet/x"
-        )
-    )
-    cycle = Cycle(
+    compared["experiment_id"] = EXPERIMENT
+    live = {"agent": "support", "state": "active", "repo": "", "branch": "", "base": ""}
+    store.releases.put(release(RELEASE, **compared, **live))
+    store.releases.put(release("99" * 16, **compared, repo="", agent=""))
+    begun = Cycle(
         id=CYCLE,
         agent="support",
         state="capture",
@@ -182,21 +138,10 @@ def fill(store: Store) -> None:
         entered_at=NOW,
         updated_at=NOW,
     )
-    for version, (before, after) in enumerate(
-        (("idle", "capture"), ("capture", "learn"), ("learn", "approval")), start=1
-    ):
-        cycle = msgspec.structs.replace(cycle, state=after, version=version)
-        move = CycleTransition(
-            cycle_id=CYCLE,
-            number=version,
-            source=before,  # type: ignore[arg-type]
-            target=after,  # type: ignore[arg-type]
-            rule="r",
-            inputs="0",
-            actor="autopilot",
-            at=NOW,
-        )
-        store.cycles.put(cycle, move)
+    states: list[Any] = ["idle", "capture", "learn", "approval"]
+    for version, (before, after) in enumerate(itertools.pairwise(states), start=1):
+        cycle = msgspec.structs.replace(begun, state=after, version=version)
+        store.cycles.put(cycle, msgspec.structs.replace(move(cycle, before, version), at=NOW))
 
 
 @pytest.fixture(scope="module")

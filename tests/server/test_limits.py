@@ -18,30 +18,14 @@ GAPS = st.lists(
 RATES = st.one_of(st.floats(0.1, 5_000.0), st.integers(1, 100).map(float))
 
 
-@given(GAPS, RATES, st.integers(1, 30), st.floats(0.0, 1e9))
-def test_no_stretch_of_time_admits_more_than_the_burst_and_what_came_back_in_it(
+@given(GAPS, RATES, st.integers(1, 30), st.floats(0.0, 1e5))
+def test_it_behaves_as_a_bucket_that_is_counted_token_by_token(
     gaps: list[float], rate: float, burst: int, start: float
 ) -> None:
     time = Clock()
     buckets = TokenBuckets(rate, burst, time)
-    admitted = []
+    tokens, counted_at = float(burst), start
     for time.now in accumulate(gaps, initial=start):
-        if buckets.take("a") == 0.0:
-            admitted.append(time.now)
-    for first, begun in enumerate(admitted):
-        for last in range(first, len(admitted)):
-            seconds = admitted[last] - begun
-            assert last - first + 1 <= burst + seconds * rate + 1e-3
-
-
-@given(GAPS, RATES, st.integers(1, 30))
-def test_it_behaves_as_a_bucket_that_is_counted_token_by_token(
-    gaps: list[float], rate: float, burst: int
-) -> None:
-    time = Clock()
-    buckets = TokenBuckets(rate, burst, time)
-    tokens, counted_at = float(burst), 0.0
-    for time.now in accumulate(gaps):
         tokens = min(burst, tokens + (time.now - counted_at) * rate)
         counted_at = time.now
         wait = buckets.take("a")

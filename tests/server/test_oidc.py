@@ -13,7 +13,7 @@ import pytest
 from joserfc.jwk import RSAKey
 
 from ratchet._http import httpx2
-from ratchet.server.oidc import OidcLogin, OidcSettings, Person
+from ratchet.server.oidc import OidcLogin, OidcSettings
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import ConfigError, KeyScope
@@ -26,6 +26,9 @@ ALLOW: dict[KeyScope, tuple[str, ...]] = {
     "develop": ("ann@example.com",),
 }
 MARK = {"x-ratchet-dashboard": "1"}
+VERIFIED = {"sub": "17", "email": "bob@example.com", "email_verified": True}
+NOT_CLAIMS = {"alg", "key", "profile"}
+"""What else of a provider may lie."""
 
 
 @pytest.fixture
@@ -85,11 +88,17 @@ def test_a_person_gets_a_session_with_the_scopes_that_are_theirs(server: Running
         cookie = back.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Lax" in cookie
+        assert "Max-Age=43200" in cookie
         now = session(http)
         assert (now["key_name"], now["scopes"]) == ("login:ann@example.com", ["develop", "read"])
         assert now["expires_at"] is not None
         assert http.get("/v1/runs").status_code == 200
         assert http.get("/v1/keys").status_code == 403
+    server.stop()
+    with Store.open(server.store_url) as store:
+        (row,) = (row for row in store.audit.list()[0] if row.action == "GET log in")
+        (key,) = store.keys.list()
+    assert (row.target, row.key_id, row.status) == ("ann@example.com", key.id, 303)
 
 
 def test_logging_out_ends_the_session_for_everybody_who_has_the_cookie(
@@ -117,7 +126,7 @@ def test_the_profile_is_asked_where_the_token_has_no_address(
     server: RunningServer, provider: Provider
 ) -> None:
     provider.claims = {"email": None, "email_verified": None}
-    provider.profile = {"sub": "17", "email": "bob@example.com", "email_verified": True}
+    provider.profile = VERIFIED
     with server.client() as http:
         log_in(http)
         assert session(http)["key_name"] == "login:bob@example.com"
@@ -149,45 +158,37 @@ def test_a_key_that_the_provider_has_changed_is_read_again(
         {"exp": "soon"},
         {"iat": 10**11},
         {"sub": None},
+        {"alg": "none"},
+        {"key": RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})},
+        {"email": None, "profile": {**VERIFIED, "sub": "18"}},
     ],
-    ids=str,
+    ids=lambda lie: "another's key" if "key" in lie else str(lie),
 )
 def test_a_token_that_is_not_for_this_login_is_no_proof(
     server: RunningServer, provider: Provider, lie: dict[str, Any]
 ) -> None:
-    provider.claims = lie
+    provider.claims = {name: value for name, value in lie.items() if name not in NOT_CLAIMS}
+    for name in NOT_CLAIMS & {*lie}:
+        setattr(provider, name, lie[name])
     with server.client() as http:
         assert log_in(http).headers["location"] == "/?login=provider"
         assert session(http)["scopes"] == []
 
 
-def test_an_unsigned_token_is_no_proof(server: RunningServer, provider: Provider) -> None:
-    provider.alg = "none"
-    with server.client() as http:
-        assert log_in(http).headers["location"] == "/?login=provider"
-
-
-def test_a_token_signed_by_somebody_else_is_no_proof(
-    server: RunningServer, provider: Provider
-) -> None:
-    provider.key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
-    with server.client() as http:
-        assert log_in(http).headers["location"] == "/?login=provider"
-
-
 @pytest.mark.parametrize(
-    ("claims", "profile"),
+    "claims",
     [
-        ({"email": "eve@elsewhere.com"}, {}),
-        ({"email_verified": False}, {}),
-        ({"email_verified": None}, {}),
-        ({"email": "eve@example.com.evil.com"}, {}),
+        {"email": "eve@elsewhere.com"},
+        {"email": "eve@example.com.evil.com"},
+        {"email": "eve@notexample.com"},
+        {"email_verified": False},
+        {"email_verified": None},
     ],
 )
 def test_who_is_not_named_may_nothing(
-    server: RunningServer, provider: Provider, claims: dict[str, Any], profile: dict[str, Any]
+    server: RunningServer, provider: Provider, claims: dict[str, Any]
 ) -> None:
-    provider.claims, provider.profile = claims, profile
+    provider.claims = claims
     with server.client() as http:
         assert log_in(http).headers["location"] == "/?login=unknown"
         assert session(http)["scopes"] == []
@@ -196,14 +197,7 @@ def test_who_is_not_named_may_nothing(
         assert store.keys.list() == []
         (row,) = (row for row in store.audit.list()[0] if row.action == "GET log in")
     assert row.status == 403
-    assert row.target in ("17", "eve@elsewhere.com", "eve@example.com.evil.com")
-
-
-def test_a_profile_of_somebody_else_is_no_proof(server: RunningServer, provider: Provider) -> None:
-    provider.claims = {"email": None}
-    provider.profile = {"sub": "18", "email": "ann@example.com", "email_verified": True}
-    with server.client() as http:
-        assert log_in(http).headers["location"] == "/?login=provider"
+    assert row.target == claims.get("email", "17")
 
 
 def test_a_login_that_another_browser_began_is_refused(server: RunningServer) -> None:
@@ -274,13 +268,6 @@ def test_a_person_who_says_no_at_the_provider_comes_back(server: RunningServer) 
         assert answer.headers["location"] == "/?login=denied"
 
 
-def test_without_a_provider_the_address_is_not_there(
-    serving: Callable[..., RunningServer], sqlite_url: str
-) -> None:
-    with serving(sqlite_url).client() as http:
-        assert http.get("/v1/login/oidc").status_code == 404
-
-
 @pytest.mark.parametrize(
     ("change", "environ", "said"),
     [
@@ -313,11 +300,6 @@ def test_a_login_that_takes_too_long_is_begun_again(
         assert http.get(back).headers["location"] == "/?login=expired"
 
 
-def test_a_domain_is_not_the_end_of_another() -> None:
-    person = Person(subject="1", email="a@notexample.com")
-    assert person.scopes({"read": ("@example.com",)}) == ()
-
-
 def test_a_provider_that_trickles_is_given_up(
     server: RunningServer, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,14 +325,3 @@ def test_a_server_with_a_provider_lets_nobody_in_without_a_login(
     made = serving(sqlite_url, ServeSettings(port=0, oidc=settings))
     with made.client() as http:
         assert http.get("/v1/runs").status_code == 401
-
-
-def test_the_login_is_in_the_audit_log_by_the_persons_name(server: RunningServer) -> None:
-    with server.client() as http:
-        cookie = log_in(http).headers["set-cookie"]
-    assert "Max-Age=43200" in cookie
-    server.stop()
-    with Store.open(server.store_url) as store:
-        (row,) = (row for row in store.audit.list()[0] if row.action == "GET log in")
-        (key,) = store.keys.list()
-    assert (row.target, row.key_id, row.status) == ("ann@example.com", key.id, 303)

@@ -22,6 +22,7 @@ from ratchet._http import httpx2
 from ratchet.store import Store
 from ratchet.types import Span, SpanRecord, unpack_ids
 from tests import interpreters
+from tests.server.api.conftest import report
 from tests.server.gateway.upstreams import StubUpstream
 from tests.waiting import until
 
@@ -182,9 +183,7 @@ def test_tokens_of_a_finished_rollout_survive_a_kill(serve: Serve, tmp_path: Pat
         assert answer == {
             "choices": [{"message": choice["message"], "logprobs": None}],
         }
-        ended = {"rollout_id": "r1", "fence": 1, "status": "succeeded"}
-        times = {"started_at": 1, "ended_at": 2, "duration_s": 1}
-        http.post("/v1/rollouts/finish", json={"outcomes": [{**ended, **times}]})
+        http.post("/v1/rollouts/finish", json={"outcomes": [report("r1")]})
     served.process.kill()
     served.process.wait()
     upstream.close()

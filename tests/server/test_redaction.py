@@ -15,6 +15,7 @@ from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import ConfigError
 from tests.observe.redaction import corpus
+from tests.server.api.conftest import report
 from tests.serving import RunningServer
 
 PLANTED = list(corpus.planted(seed=5, rounds=1))
@@ -65,62 +66,44 @@ def otlp(texts: list[str]) -> dict[str, Any]:
         return {"key": key, "value": {"stringValue": text}}
 
     def span(number: int, text: str) -> dict[str, Any]:
-        made: dict[str, Any] = {
-            "traceId": f"{number + 1:032x}",
-            "spanId": f"{number + 1:016x}",
-            "name": f"step {number}",
-            "startTimeUnixNano": "1",
-            "endTimeUnixNano": "2",
-        }
-        place = number % 4
-        if place == 0:
-            made["attributes"] = [pair("gen_ai.input.messages", text), pair("n", "1")]
-        elif place == 1:
-            made["events"] = [
-                {"name": "exception", "attributes": [pair("exception.message", text)]}
-            ]
-        elif place == 2:
-            made["status"] = {"code": 2, "message": text}
-        else:
-            inner = {"kvlistValue": {"values": [pair("deep", text)]}}
-            made["attributes"] = [{"key": "list", "value": {"arrayValue": {"values": [inner]}}}]
-        return made
+        deep = {"kvlistValue": {"values": [pair("deep", text)]}}
+        failed = {"name": "exception", "attributes": [pair("exception.message", text)]}
+        places: list[dict[str, Any]] = [
+            {"attributes": [pair("gen_ai.input.messages", text), pair("n", "1")]},
+            {"events": [failed]},
+            {"status": {"code": 2, "message": text}},
+            {"attributes": [{"key": "list", "value": {"arrayValue": {"values": [deep]}}}]},
+        ]
+        ids = {"traceId": f"{number + 1:032x}", "spanId": f"{number + 1:016x}"}
+        times = {"startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+        return {**ids, "name": f"step {number}", **times, **places[number % 4]}
 
     spans = [span(number, text) for number, text in enumerate(texts)]
     return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
 
 
-def test_no_planted_secret_reaches_the_database_by_otlp(server: RunningServer) -> None:
+@pytest.mark.parametrize("way", ["OTLP", "the API"])
+def test_no_planted_secret_reaches_the_database(server: RunningServer, way: str) -> None:
+    records = [
+        {"span": {**span(number), "attributes": {"ratchet.input": one.text}}, "agent": "helper"}
+        for number, one in enumerate(PLANTED)
+    ]
     with server.client() as client:
-        answer = client.post("/v1/traces", json=otlp([one.text for one in PLANTED]))
-        assert answer.json() == {}
+        if way == "OTLP":
+            answer = client.post("/v1/traces", json=otlp([one.text for one in PLANTED]))
+            assert answer.json() == {}
+        for start in range(0, len(records) if way == "the API" else 0, 500):
+            answer = client.post("/v1/spans", json={"records": records[start : start + 500]})
+            assert answer.status_code == 200, answer.text
     found = stored(server.store_url)
     assert found.count("step ") >= len(PLANTED)
     assert found.count("[redacted:") >= len(PLANTED)
     assert [one for one in PLANTED if any(needle in found for needle in one.needles)] == []
 
 
-def test_no_planted_secret_reaches_the_database_by_the_api(server: RunningServer) -> None:
-    records = [
-        {
-            "span": {
-                "trace_id": f"{number + 1:032x}",
-                "span_id": f"{number + 1:016x}",
-                "name": "step",
-                "start_ns": 1,
-                "end_ns": 2,
-                "attributes": {"ratchet.input": one.text},
-            },
-            "agent": "helper",
-        }
-        for number, one in enumerate(PLANTED)
-    ]
-    with server.client() as client:
-        for start in range(0, len(records), 500):
-            answer = client.post("/v1/spans", json={"records": records[start : start + 500]})
-            assert answer.status_code == 200, answer.text
-    found = stored(server.store_url)
-    assert [one for one in PLANTED if any(needle in found for needle in one.needles)] == []
+def span(number: int) -> dict[str, Any]:
+    ids = {"trace_id": f"{number + 1:032x}", "span_id": f"{number + 1:016x}"}
+    return {**ids, "name": f"step {number}", "start_ns": 1, "end_ns": 2}
 
 
 def test_a_call_through_the_gateway_is_redacted(
@@ -147,27 +130,14 @@ def test_feedback_and_spans_of_rollouts_are_redacted_and_their_inputs_are_not(
     with server.client() as client:
         new = {"id": "r1", "input": {"ask": MAIL}, "queue": "q"}
         assert client.post("/v1/rollouts", json={"rollouts": [new]}).status_code == 200
-        claim = client.post("/v1/rollouts/claim", json={"worker": "w", "queue": "q"}).json()
-        outcome = {
-            "rollout_id": "r1",
-            "fence": claim["claims"][0]["fence"],
-            "status": "succeeded",
-            "started_at": 1.0,
-            "ended_at": 2.0,
-            "duration_s": 1.0,
-            "output": f"wrote to {MAIL}",
-            "error": f"could not use {SECRET}",
-            "spans": [
-                {
-                    "trace_id": "1" * 32,
-                    "span_id": "1" * 16,
-                    "name": "s",
-                    "start_ns": 1,
-                    "end_ns": 2,
-                    "attributes": {"gen_ai.tool.call.arguments": f'{{"api_key": "{SECRET}"}}'},
-                }
-            ],
-        }
+        client.post("/v1/rollouts/claim", json={"worker": "w", "queue": "q"}).raise_for_status()
+        called = {"gen_ai.tool.call.arguments": f'{{"api_key": "{SECRET}"}}'}
+        outcome = report(
+            "r1",
+            output=f"wrote to {MAIL}",
+            error=f"could not use {SECRET}",
+            spans=[{**span(0), "attributes": called}],
+        )
         answer = client.post("/v1/rollouts/finish", json={"outcomes": [outcome]})
         assert answer.json()["results"][0]["status"] == "succeeded"
         given = {"id": "f1", "kind": "comment", "rollout_id": "r1", "comment": f"ask {MAIL}"}

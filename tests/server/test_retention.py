@@ -18,7 +18,7 @@ from ratchet.store import Store
 from ratchet.store.audit import AuditRow
 from ratchet.store.partitions import period_s
 from ratchet.store.problems import ScanPlace
-from ratchet.store.pruning import PruningStep, is_needed
+from ratchet.store.pruning import PruningStep
 from ratchet.types import (
     STAGE_TRANSITIONS,
     Feedback,
@@ -30,7 +30,6 @@ from ratchet.types import (
     Score,
     Span,
     SpanRecord,
-    Stage,
     StoreError,
 )
 from ratchet.types.cycle import DAY_S
@@ -160,36 +159,24 @@ def test_a_runners_wrong_clock_lets_no_rollout_go_early(store: Store) -> None:
 
 
 def test_evidence_and_rollouts_of_runs_that_may_go_on_stay(store: Store) -> None:
-    stages: dict[str, Stage] = {
-        "going": "learn",
-        "broken": "failed",
-        "shipped": "shipped",
-        "vain": "no_gain",
-    }
-    for id, stage in stages.items():
+    runs = {f"run-{stage}": stage for stage in STAGE_TRANSITIONS}
+    for id, stage in runs.items():
         store.runs.put(Run(id=id, agent="m:f", seed=1, stage=stage, created_at=1.0, updated_at=1.0))
     purposes = [
-        f"{form}"
-        for id in (*stages, "unknown")
+        form
+        for id in (*runs, "unknown")
         for form in (f"learn/{id}", f"improve/{id}/learn", f"baseline/{id}", f"prove/{id}")
     ]
     store.rollouts.create(
-        [over(purpose, 100, purpose) for purpose in [*purposes, "eval", "live", "going", ""]],
+        [over(purpose, 100, purpose) for purpose in [*purposes, "eval", "live", "run-learn", ""]],
         now=NOW,
     )
     store.rollouts.create([rollout("newest")], now=NOW)
     sweep(store)
     parts = {purpose: purpose.split("/") for purpose in purposes}
-    needed = {p for p in purposes if {"prove", "going", "broken"} & {*parts[p]}}
+    may_go_on = {"prove", *runs} - {"run-shipped", "run-no_gain"}
+    needed = {p for p in purposes if may_go_on & {*parts[p]}}
     assert left(store) == {*needed, "newest"}
-
-
-@pytest.mark.parametrize("stage", STAGE_TRANSITIONS)
-def test_a_run_needs_its_rollouts_until_nothing_can_follow(stage: Stage) -> None:
-    ended = stage in ("shipped", "no_gain")
-    assert is_needed("improve/r/learn", {"r": stage}) is not ended
-    assert is_needed("improve/r/prove", {"r": stage})
-    assert not is_needed("improve/other/learn", {"r": stage})
 
 
 def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store) -> None:

@@ -119,20 +119,6 @@ def test_what_was_written_is_stored_and_those_who_wait_share_a_transaction(
     run(watched, work)
 
 
-def test_what_is_posted_is_stored_without_waiting(watched: Watched) -> None:
-    async def work(writer: SpanWriter) -> None:
-        watched.open.clear()
-        assert writer.post(records(3))
-        assert writer.post([])
-        assert writer.pending == 3
-        watched.open.set()
-        await writer.flush()
-        assert writer.pending == 0
-        assert watched.count() == 3
-
-    run(watched, work)
-
-
 def test_beyond_the_limit_new_spans_are_sent_away(watched: Watched) -> None:
     metrics = Metrics()
 
@@ -164,7 +150,8 @@ def test_when_the_store_fails_those_who_wait_hear_so_and_posted_spans_are_tried_
 
     async def work(writer: SpanWriter) -> None:
         watched.fails = lambda _: StoreError("The store is away.", hint="Start it.")
-        writer.post(records(3, "poster"))
+        assert writer.post(records(3, "poster"))
+        assert writer.post([])
         waiting = [writer.write(records(2)) for _ in range(3)]
         for error in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(error, HttpProblem)

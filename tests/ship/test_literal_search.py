@@ -40,85 +40,12 @@ def places(project: Project, text: str = TEXT) -> list[str]:
     return [str(place) for place in find_literal(project.root, PromptTemplate(text)).places]
 
 
-@pytest.mark.parametrize(
-    ("path", "source", "slot"),
-    [
-        ("a.js", f"const p = {JS};\n", "${today}"),
-        ("a.jsx", f"const p = <P system={{{JS}}} />;\n", "${today}"),
-        ("a.mjs", f"export default () => dedent{JS};\n", "${today}"),
-        ("a.tsx", f"const p = (today: string): string => {JS};\n", "${today}"),
-        (
-            "a.ts",
-            'const p = "You are a booking assistant for hotels.\\nToday is " +\n  now() + ".\\n"'
-            " + 'Answer in one sentence.';\n",
-            "now()",
-        ),
-        (
-            "a.cjs",
-            'const p = [\n  "You are a booking assistant for hotels.",\n  `Today is ${d}.`,\n'
-            '  "Answer in one sentence.",\n].join("\\n");\n',
-            "${d}",
-        ),
-        (
-            "a.py",
-            'P = f"""\n    You are a booking assistant for hotels.\n    Today is {d:%A}.\n'
-            '    Answer in one sentence.\n    """\n',
-            "{d:%A}",
-        ),
-        (
-            "a.py",
-            'P = ("You are a booking assistant "\n     "for hotels.\\n"  # note\n'
-            '     "Today is %s.\\nAnswer in one sentence." % d)\n',
-            "%s",
-        ),
-        (
-            "a.py",
-            'P = "\\n".join(["You are a booking assistant for hotels.", "Today is " + d + ".",'
-            ' "Answer in one sentence."])\n',
-            "d",
-        ),
-        ("prompts/system.md", TEXT.replace("{date}", "{{ date }}") + "\n", "{{ date }}"),
-        ("system.prompt", f"---\nmodel: x\n---\n{TEXT}\n", "{date}"),
-        ("system.jinja", "\ufeff" + TEXT.replace("{date}", "{{date}}"), "{{date}}"),
-        ("c.json", json.dumps({"system": TEXT}), "{date}"),
-        ("c.toml", f'system = """\n{TEXT}"""\n'.replace("{date}", "$date"), "$date"),
-        ("c.yaml", "system: |\n  " + TEXT.replace("\n", "\n  ") + "\nmodel: x\n", "{date}"),
-        (
-            "c.yml",
-            "- role: system\n  content: >-\n    You are a booking assistant\n    for hotels.\n\n"
-            "    Today is {date}.\n\n    Answer in one\n    sentence.\n",
-            "{date}",
-        ),
-        ("a.sh", 'P="' + TEXT.replace("{date}", "$(date +%A)") + '"\n', "$(date +%A)"),
-        ("a.sh", "cat <<EOF\n" + TEXT.replace("{date}", "${TODAY}") + "\nEOF\n", "${TODAY}"),
-        ("a.go", "package a\n\nvar p = `" + TEXT.replace("{date}", "` + d + `") + "`\n", "d"),
-    ],
-)
-def test_the_literal_is_found_as_its_language_writes_it(
-    repository: Callable[..., Project], path: str, source: str, slot: str
-) -> None:
-    project = repository({path: source, "other.py": "P = 'You are another assistant'\n"})
-    found = find_literal(project.root, PromptTemplate(TEXT))
-    (place,) = found.places
-    assert place.file == path
-    assert place.slots == {"date": slot}
-    (project.root / path).write_bytes(source.replace("\n", "\r\n").encode())
-    assert places(project) == [str(place)]
-
-
 def test_white_space_at_the_ends_and_indentation_may_differ(
     repository: Callable[..., Project],
 ) -> None:
     lines = "\n".join(f"\t\t{line}" for line in FIXED.split("\n"))
     project = repository({"a.ts": f"function f() {{\n\treturn trim(`\n{lines}\n\t`);\n}}\n"})
     assert places(project, FIXED) == ["a.ts:2"]
-
-
-def test_a_literal_that_is_mostly_expressions_is_not_the_prompt(
-    repository: Callable[..., Project],
-) -> None:
-    source = "const p = `You are a booking assistant ${rest}`;\n"
-    assert places(repository({"a.js": source})) == []
 
 
 def test_copies_in_tests_and_comments_are_no_second_place(
@@ -138,15 +65,6 @@ def test_copies_in_tests_and_comments_are_no_second_place(
     assert [place.file for place in found.copies] == ["src/agent.test.js"]
     only = find_literal(project.root, PromptTemplate(FIXED))
     assert "except in tests: " not in only.sentence()
-
-
-def test_only_a_copy_in_tests_is_no_place(repository: Callable[..., Project]) -> None:
-    project = repository({"tests/fixtures/call.json": json.dumps({"system": FIXED})})
-    found = find_literal(project.root, PromptTemplate(FIXED))
-    assert not found.patchable
-    assert found.sentence() == (
-        "No literal in the source is the prompt, except in tests: tests/fixtures/call.json:1."
-    )
 
 
 def test_what_is_not_the_repositorys_own_source_is_never_searched(

@@ -11,6 +11,8 @@ import pytest
 from ratchet.ship import branch_name
 from ratchet.types import Conflict, ShipError
 
+from .conftest import DECISION
+
 
 def test_a_release_is_one_branch_with_one_commit_that_changes_only_the_span(project: Any) -> None:
     before = project.state()
@@ -40,18 +42,7 @@ def test_the_same_call_again_finds_the_same_release(project: Any) -> None:
 
 @pytest.mark.parametrize("verdict", ["harm", "futile", "no_gain", "guardrail"])
 def test_nothing_but_a_promotion_is_shipped(project: Any, verdict: str) -> None:
-    from ratchet.types import Decision
-
-    decision = Decision(
-        verdict=verdict,  # type: ignore[arg-type]
-        metric="m",
-        alpha=0.05,
-        pairs=3,
-        baseline=0.1,
-        candidate=0.9,
-        e_value=99.0,
-        interval=(0.1, 0.9),
-    )
+    decision = msgspec.structs.replace(DECISION, verdict=verdict)
     with pytest.raises(ShipError, match="not 'promote'"):
         project.ship(decision=decision)
     assert project.branches() == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.store.made import pages
 
 from ratchet.store import Store
 from ratchet.store.dialogue import ConversationStep, RecordedCall, dialogue
@@ -142,14 +143,6 @@ U1, A1, U2, A2, U3, A3 = (
 
 def turns(*messages: dict[str, Any]) -> list[Turn]:
     return [(m["role"], m["parts"][0].get("content")) for m in messages]
-
-
-def test_a_history_that_is_resent_with_each_call_is_told_once() -> None:
-    talk = Talk()
-    talk.call("t1", [U1], [A1])
-    talk.call("t2", [U1, A1, U2], [A2])
-    talk.call("t3", [U1, A1, U2, A2, U3], [A3])
-    assert talk.said() == turns(U1, A1, U2, A2, U3, A3)
 
 
 def test_where_the_server_keeps_the_history_each_call_brings_what_is_new() -> None:
@@ -364,14 +357,10 @@ def test_pages_of_conversations_hold_each_once_by_what_happened_last(store: Stor
             talk.call(f"{talk.id}-{round}", [U1], [A1])
     for talk in reversed(talks):
         put(store, talk)
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = store.conversations.list(limit=2, cursor=cursor)
-        found += [one.id for one in page]
-        assert all(one.turns == 3 for one in page)
-        if cursor is None:
-            break
+    listed = pages(lambda at: store.conversations.list(limit=2, cursor=at))
+    every = [one for page in listed for one in page]
+    assert {one.turns for one in every} == {3}
+    found = [one.id for one in every]
     assert found == ["c4", "c3", "c2", "c1", "c0"]
     with pytest.raises(InputError, match="is invalid"):
         store.conversations.list(cursor="x")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.store import made
 
 from ratchet.llm import price, with_price
 from ratchet.store import Store
@@ -163,8 +164,7 @@ def rollout(store: Store, id: str = "r") -> Rollout:
 
 def begin(store: Store, *, attempts: int = 2) -> Claim:
     """A rollout that runs."""
-    new = Rollout(id="r", queue="q", candidate_id="", task_id="", input=1, max_attempts=attempts)
-    store.rollouts.create([new], 1.0)
+    store.rollouts.create([made.rollout("r", max_attempts=attempts)], 1.0)
     return claim(store)
 
 
@@ -198,20 +198,15 @@ def test_a_call_through_the_gateway_from_an_instrumented_worker_is_billed_once(
 
 
 def test_a_rollout_with_an_unpriced_call_has_no_cost_but_what_is_known(store: Store) -> None:
-    finish(store, begin(store), call("a", usd=0.25), call("b", model="own"))
-    found = rollout(store)
-    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"own": 1})
-    assert store.rollouts.cost() == Cost(known_usd=0.25, unpriced={"own": 1})
-
-
-def test_a_rollout_with_a_call_that_broke_off_has_no_cost_but_what_is_known(store: Store) -> None:
     broken = call("b", status="error")
     broken = msgspec.structs.replace(
         broken, attributes={**broken.attributes, "ratchet.broken_off": True}
     )
-    finish(store, begin(store), call("a", usd=0.25), with_price(broken))
+    finish(store, begin(store), call("a", usd=0.25), call("c", model="own"), with_price(broken))
     found = rollout(store)
-    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"gpt-4o": 1})
+    unpriced = {"own": 1, "gpt-4o": 1}
+    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, unpriced)
+    assert store.rollouts.cost() == Cost(known_usd=0.25, unpriced=unpriced)
 
 
 def test_a_cost_that_a_runner_reports_as_unknown_stays_unknown(store: Store) -> None:
@@ -223,19 +218,8 @@ def test_a_cost_that_a_runner_reports_as_unknown_stays_unknown(store: Store) -> 
 
 
 def test_costs_of_several_rollouts_add_up_to_at_least_what_is_known(store: Store) -> None:
-    ended = [
-        Rollout(id="a", queue="q", candidate_id="", task_id="", input=1, cost_usd=0.5),
-        Rollout(
-            id="b",
-            queue="q",
-            candidate_id="",
-            task_id="",
-            input=1,
-            cost_usd=None,
-            known_usd=0.25,
-            unpriced={"own": 3},
-        ),
-    ]
+    known = {"cost_usd": None, "known_usd": 0.25, "unpriced": {"own": 3}}
+    ended = [made.rollout("a", cost_usd=0.5), made.rollout("b", **known)]
     store.rollouts.create(ended, 1.0)
     assert rollout(store, "b") == msgspec.structs.replace(ended[1], created_at=1.0)
     found = store.rollouts.cost(queue="q")

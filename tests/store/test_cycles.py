@@ -78,24 +78,24 @@ def test_what_a_cycle_took_for_a_purpose_is_counted_once(store: Store) -> None:
     assert store.cycles.spent("helper", day) == Spending(rollouts=40, requests=1)
 
 
-def test_every_move_of_the_table_is_accepted_and_every_other_is_refused(store: Store) -> None:
+def test_every_move_of_the_table_is_accepted_and_every_other_is_refused(disk: Store) -> None:
     for source in CYCLE_TRANSITIONS:
         for target in CYCLE_TRANSITIONS:
             id = f"{source}-{target}"
             cycle = begun(id, agent=id, state=target)
             if source != "idle":
-                store.cycles.put(
+                disk.cycles.put(
                     begun(id, agent=id),
                     move(begun(id), "idle"),
                 )
-                _force(store, begun(id, agent=id, state=source))
+                _force(disk, begun(id, agent=id, state=source))
                 cycle = moved(begun(id, agent=id), target)
             if target in CYCLE_TRANSITIONS[source]:
-                store.cycles.put(cycle, move(cycle, source, 2))
-                assert store.cycles.get(id) == cycle
+                disk.cycles.put(cycle, move(cycle, source, 2))
+                assert disk.cycles.get(id) == cycle
             elif target != "idle":
                 with pytest.raises(Conflict, match="cannot go to"):
-                    store.cycles.put(cycle, move(cycle, source, 2))
+                    disk.cycles.put(cycle, move(cycle, source, 2))
 
 
 def _force(store: Store, cycle: Cycle) -> None:

@@ -17,17 +17,12 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select, text
 from tests import interpreters
+from tests.store.made import rollout
 
 from ratchet.store import Store, engine
 from ratchet.store.statements import OLDEST_QUEUED, QUEUE_OF_ATTEMPT
 from ratchet.store.tables import RUNNING, attempts, rollouts, scores
-from ratchet.types import Outcome, Rollout, StoreError
-
-
-def rollout(id: str, **fields: Any) -> Rollout:
-    return Rollout(
-        **{"id": id, "queue": "q", "candidate_id": "c", "task_id": "t", "input": {}, **fields}
-    )
+from ratchet.types import Outcome, StoreError
 
 
 def finished(id: str, fence: int = 1) -> Outcome:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.store.made import decision, experiment, release, rollout, run
 
 from ratchet.store import Store
 from ratchet.types import (
@@ -15,18 +16,13 @@ from ratchet.types import (
     Code,
     Conflict,
     Dataset,
-    Decision,
-    Experiment,
     Float,
     InputError,
     Int,
     Model,
     Params,
     PromptTemplate,
-    Release,
     Resource,
-    Rollout,
-    Run,
     Score,
     Span,
     SpanEvent,
@@ -41,67 +37,6 @@ RESOURCES: dict[str, Resource] = {
     "rank": Code("def rank(a):\n    return a\n", "rank"),
     "model": Model("m", base_url="http://localhost", sampling={"temperature": 0.2}),
 }
-
-
-def rollout(id: str) -> Rollout:
-    return Rollout(id=id, queue="q", candidate_id="c", task_id="t", input=1)
-
-
-def run(id: str = "run", **fields: Any) -> Run:
-    start = {"agent": "m:f", "seed": 1, "stage": "baseline", "created_at": 1.0, "updated_at": 1.0}
-    return Run(**{"id": id, **start, **fields})
-
-
-def experiment(id: str = "e", **fields: Any) -> Experiment:
-    given = {
-        "run_id": "run",
-        "baseline_id": "b",
-        "candidate_id": "c",
-        "dataset_version": "d",
-        "stream": f"of {id}",
-        "history": (),
-        "alpha": 0.05,
-        "created_at": 1.0,
-    }
-    return Experiment(**{"id": id, **given, **fields})
-
-
-def decision(verdict: str = "promote") -> Decision:
-    return Decision(
-        verdict=verdict,  # type: ignore[arg-type]
-        metric="m",
-        alpha=0.05,
-        pairs=10,
-        baseline=0.1,
-        candidate=0.2,
-        e_value=21.0,
-        interval=(0.01, 0.2),
-    )
-
-
-def release(id: str = "r", **fields: Any) -> Release:
-    given = {
-        "experiment_id": "e",
-        "candidate_id": "c",
-        "baseline_id": "b",
-        "state": "branched",
-        "repo": "/repo",
-        "branch": "ratchet/x",
-        "base": "0" * 40,
-        "commit": "1" * 40,
-        "pull_request": "pr.md",
-        "evidence": "evidence.json",
-        "created_at": 1.0,
-    }
-    return Release(**{"id": id, **given, **fields})
-
-
-@pytest.mark.parametrize("name", RESOURCES)
-def test_a_resource_of_each_kind_comes_back(store: Store, name: str) -> None:
-    resource = RESOURCES[name]
-    version = store.resources.put(name, resource, now=1.0)
-    assert version == version_of(resource)
-    assert store.resources.get(version) == resource
 
 
 def test_versions_of_a_name_are_listed_in_the_order_they_were_first_put(store: Store) -> None:
@@ -129,7 +64,8 @@ def test_a_candidate_comes_back_with_its_resources(store: Store) -> None:
     candidate = Candidate.of(RESOURCES, parents=("a", "b"), algorithm="Tune", reason="trial 3")
     store.candidates.put(candidate, now=1.0)
     assert store.candidates.get(candidate.id) == candidate
-    for resource in RESOURCES.values():
+    for name, resource in RESOURCES.items():
+        assert store.resources.put(name, resource, now=2.0) == version_of(resource)
         assert store.resources.get(version_of(resource)) == resource
 
 
@@ -165,18 +101,18 @@ def test_the_first_entry_of_a_key_stays_in_the_journal(store: Store) -> None:
     assert store.journal.get("run", "c", default="absent") == "absent"
 
 
-def test_a_run_moves_only_as_the_table_allows(store: Store) -> None:
+def test_a_run_moves_only_as_the_table_allows(disk: Store) -> None:
     for before, allowed in STAGE_TRANSITIONS.items():
         for after in STAGE_TRANSITIONS:
             id = f"{before}-{after}"
-            store.runs.put(run(id, stage=before))
+            disk.runs.put(run(id, stage=before))
             if after == before or after in allowed:
-                store.runs.put(run(id, stage=after, updated_at=2.0, message="on"))
-                assert store.runs.get(id) == run(id, stage=after, updated_at=2.0, message="on")
+                disk.runs.put(run(id, stage=after, updated_at=2.0, message="on"))
+                assert disk.runs.get(id) == run(id, stage=after, updated_at=2.0, message="on")
             else:
                 with pytest.raises(Conflict, match=rf"{before}.*cannot go to '{after}'"):
-                    store.runs.put(run(id, stage=after))
-                assert store.runs.get(id) == run(id, stage=before)
+                    disk.runs.put(run(id, stage=after))
+                assert disk.runs.get(id) == run(id, stage=before)
 
 
 def test_a_decision_stays(store: Store) -> None:
@@ -210,17 +146,17 @@ def test_experiments_are_listed_in_the_order_in_which_they_began(store: Store) -
     assert [e.id for e in store.experiments.find("b")] == ["b"]
 
 
-def test_a_release_moves_only_as_the_table_allows(store: Store) -> None:
+def test_a_release_moves_only_as_the_table_allows(disk: Store) -> None:
     for before, allowed in RELEASE_TRANSITIONS.items():
         for after in RELEASE_TRANSITIONS:
             id = f"{before}-{after}"
-            store.releases.put(release(id, state=before))
+            disk.releases.put(release(id, state=before))
             if after == before or after in allowed:
-                store.releases.put(release(id, state=after))
+                disk.releases.put(release(id, state=after))
             else:
                 with pytest.raises(Conflict, match=rf"{before}.*cannot become '{after}'"):
-                    store.releases.put(release(id, state=after))
-    latest = store.releases.latest()
+                    disk.releases.put(release(id, state=after))
+    latest = disk.releases.latest()
     assert latest is not None
     assert latest.id == "rolled_back-rolled_back"
 
@@ -268,17 +204,12 @@ def test_a_later_score_of_the_same_evaluator_version_replaces_the_earlier(store:
 
 
 def test_means_leave_errors_out_and_count_them(store: Store) -> None:
-    def rollout(id: str, candidate: str, purpose: str) -> Rollout:
-        return Rollout(
-            id=id, queue="q", candidate_id=candidate, task_id="t", input=1, purpose=purpose
-        )
-
     def score(value: float | None, evaluator: str = "m", version: str = "1") -> Score:
         error = "" if value is not None else "broke"
         return Score(evaluator=evaluator, version=version, value=value, error=error)
 
     made = [("1", "a", "x/1"), ("2", "a", "x/1"), ("3", "a", "x/2"), ("4", "b", "y")]
-    store.rollouts.create([rollout(*one) for one in made], 1.0)
+    store.rollouts.create([rollout(i, candidate_id=c, purpose=p) for i, c, p in made], 1.0)
     given = [("1", score(1.0)), ("2", score(0.5)), ("3", score(None)), ("4", score(0.0, "l"))]
     store.scores.add(given, 1.0)
     assert store.scores.means() == [("a", "m", 0.75, 2, 1), ("b", "l", 0.0, 1, 0)]
@@ -294,15 +225,8 @@ IN_JSON = "NUL \x00, lone \ufffd surrogate, whole \U0001f600"
 
 
 def test_text_that_a_database_cannot_hold_is_replaced_where_it_stands(store: Store) -> None:
-    bad = Rollout(
-        id=BAD,
-        queue=BAD,
-        candidate_id="c",
-        task_id=BAD,
-        input={BAD: [BAD, (1, BAD)]},
-        metadata={"m": BAD},
-        purpose=BAD,
-    )
+    said = {"queue": BAD, "task_id": BAD, "metadata": {"m": BAD}, "purpose": BAD}
+    bad = rollout(BAD, input={BAD: [BAD, (1, BAD)]}, **said)
     assert store.rollouts.create([bad], 1.0) == 1
     assert store.rollouts.create([bad], 1.0) == 0
     (claim,) = store.rollouts.claim(BAD, BAD, 1, 10.0, 2.0)
@@ -325,8 +249,7 @@ def test_text_that_a_database_cannot_hold_is_replaced_where_it_stands(store: Sto
 
 
 def test_a_value_without_json_form_is_refused_and_nothing_is_stored(store: Store) -> None:
-    fine = Rollout(id="fine", queue="q", candidate_id="c", task_id="t", input=1)
-    bad = Rollout(id="bad", queue="q", candidate_id="c", task_id="t", input=object())
+    fine, bad = rollout("fine"), rollout("bad", input=object())
     with pytest.raises(InputError, match="type object cannot be stored as JSON"):
         store.rollouts.create([fine, bad], 1.0)
     assert store.rollouts.get(["fine", "bad"]) == {}
@@ -342,30 +265,9 @@ def test_json_comes_back_exactly(store: Store) -> None:
 
 def test_an_id_prefix_is_no_pattern(store: Store) -> None:
     ids = ["a_1", "a%1", "aX1", "b"]
-    store.rollouts.create(
-        [Rollout(id=i, queue="q", candidate_id="c", task_id="t", input=1) for i in ids], 1.0
-    )
+    store.rollouts.create([rollout(id) for id in ids], 1.0)
     assert [r.id for r in store.rollouts.find("a_")] == ["a_1"]
     assert [r.id for r in store.rollouts.find("a%")] == ["a%1"]
     assert [r.id for r in store.rollouts.find("a")] == ids[:3]
     pages = [[r.id for r in store.rollouts.list(limit=n)[0]] for n in range(1, 4)]
     assert all(short == long[: len(short)] for short, long in pairwise(pages))
-
-
-def test_rollouts_are_listed_and_counted_by_candidate_and_task(store: Store) -> None:
-    made = [
-        Rollout(id=f"{c}{t}{n}", queue="q", candidate_id=c, task_id=t, input=1, purpose=p)
-        for c in "ab"
-        for t in "xy"
-        for n, p in enumerate(("learn/r", "prove/r"))
-    ]
-    store.rollouts.create(made, 1.0)
-    found, _ = store.rollouts.list(queue="q", candidate_id="a", task_id="x")
-    assert sorted(each.id for each in found) == ["ax0", "ax1"]
-    found, more = store.rollouts.list(task_id="y", purpose="learn/", limit=1)
-    assert [each.id for each in found] == ["by0"]
-    found, _ = store.rollouts.list(task_id="y", purpose="learn/", limit=1, cursor=more)
-    assert [each.id for each in found] == ["ay0"]
-    assert store.rollouts.counts(queue="q", candidate_id="a") == {"queued": 4}
-    assert store.rollouts.counts(candidate_id="a", task_id="x", purpose="prove/") == {"queued": 1}
-    assert store.rollouts.counts(task_id="z") == {}

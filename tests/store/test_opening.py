@@ -19,19 +19,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import event, inspect, text
 from tests.store.later_schema import LATER, become_later, stamp
+from tests.store.made import rollout
 
 from ratchet.store import Store, schema
 from ratchet.store.engine import Database
 from ratchet.store.location import parse
 from ratchet.store.tables import metadata
-from ratchet.types import Rollout, StoreError
-
-
-def rollout(id: str, **fields: Any) -> Rollout:
-    return Rollout(
-        **{"id": id, "queue": "q", "candidate_id": "c", "task_id": "t", "input": {}, **fields}
-    )
-
+from ratchet.types import StoreError
 
 SAME_TYPE = {"FLOAT": "DOUBLE PRECISION", 'TEXT COLLATE "C"': "TEXT"}
 
@@ -189,23 +183,19 @@ def test_a_database_of_another_program_is_refused_and_kept(tmp_path: Path) -> No
     assert fingerprint(path) == before
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is a folder, not a file"):
-        Store.open(f"sqlite:///{tmp_path}")
-
-
-def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("", "is a folder, not a file"),
+        ("/file/ratchet.db", r"The folder of the store .*ratchet\.db cannot be created"),
+        # No permission bits stop root, the kernel's own file system stops everyone.
+        ("/proc/self/ratchet.db", r"/proc/self/ratchet\.db cannot be (opened|written)"),
+    ],
+)
+def test_a_place_where_no_store_can_be_is_refused(tmp_path: Path, place: str, said: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        StoreError, match=r"The folder of the store .*ratchet\.db cannot be created"
-    ):
-        Store.open(f"sqlite:///{tmp_path}/file/ratchet.db")
-
-
-def test_a_folder_where_nothing_can_be_made_is_refused() -> None:
-    # No permission bits stop root, the kernel's own file system stops everyone.
-    with pytest.raises(StoreError, match=r"/proc/self/ratchet\.db cannot be (opened|written)"):
-        Store.open("sqlite:////proc/self/ratchet.db")
+    with pytest.raises(StoreError, match=said):
+        Store.open(f"sqlite:///{place if place.startswith('/proc') else f'{tmp_path}{place}'}")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

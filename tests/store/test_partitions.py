@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
+from tests.store.made import asked, at_once, rollout, rows_of
 
 from ratchet.store import Store, partitions
 from ratchet.store.partitions import (
@@ -20,7 +21,7 @@ from ratchet.store.partitions import (
     PERIODS_AHEAD,
     period_s,
 )
-from ratchet.types import Rollout, Span, SpanRecord, StoreError
+from ratchet.types import Span, SpanRecord, StoreError
 from ratchet.types.trace import TraceFilter
 
 HOUR, DAY, YEAR = 3_600.0, 86_400.0, 365 * 86_400.0
@@ -43,10 +44,6 @@ def live(start: float, lasts: float = 1.0, trace: str = "", span: str = "") -> S
         end_ns=start_ns + int(lasts * 1e9),
     )
     return SpanRecord(span=made, agent="bot")
-
-
-def rows_of(store: Store, table: str) -> int:
-    return int(store._database.read(lambda c: c.scalar(text(f"SELECT count(*) FROM {table}"))))
 
 
 def names(store: Store) -> list[str]:
@@ -89,14 +86,10 @@ def test_servers_that_start_at_once_make_each_partition_once(postgres_url: str) 
 
     def start() -> None:
         with Store.open(postgres_url) as own:
-            together.wait()
+            together.wait(60)
             made.append(own.partitions.ahead(DAY))
 
-    threads = [threading.Thread(target=start) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(start, start, start)
     assert sorted(map(len, made)) == [0, 0, 4]
 
 
@@ -166,7 +159,7 @@ def test_a_period_past_retention_is_dropped_whole_and_nothing_else(store: Store)
     old = [live(NOW + n * HOUR) for n in range(5)]
     long = live(NOW + HOUR, lasts=3 * DAY)
     new = live(NOW + DAY)
-    store.rollouts.create([Rollout(id="r", queue="q", candidate_id="", task_id="", input=1)], 1.0)
+    store.rollouts.create([rollout("r")], 1.0)
     of_rollout = SpanRecord(span=old[0].span, rollout_id="r", fence=1)
     store.spans.put([*old, long, new, of_rollout])
     assert store.partitions.drop(int((NOW + DAY - 1) * 1e9)) == 0  # `spans_earlier`, empty
@@ -218,15 +211,11 @@ def test_two_servers_that_drop_at_once_count_each_span_once(postgres_url: str) -
         deleted: list[int] = []
 
         def prune(own: Store) -> None:
-            together.wait()
+            together.wait(60)
             while number := own.spans.prune(int((NOW + 6 * DAY) * 1e9)):
                 deleted.append(number)
 
-        threads = [threading.Thread(target=prune, args=(own,)) for own in (here, there)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        at_once(lambda: prune(here), lambda: prune(there))
         # One that meets the other leaves the rest to it, and both may.
         while number := here.spans.prune(int((NOW + 6 * DAY) * 1e9)):
             deleted.append(number)
@@ -284,25 +273,19 @@ def test_an_index_of_each_partition_answers_every_question(store: Store) -> None
     (current,) = (one.name for one in store.partitions.existing() if one.begin_ns == NOW * 1e9)
     store._database.write(lambda c: c.execute(text(f"ANALYZE {current}")))
     trace_id = hashlib.md5(b"t77").hexdigest()
-    asked: list[tuple[str, Any]] = []
-
-    def note(connection: Any, cursor: Any, sql: str, values: Any, *_: Any) -> None:
-        asked.append((sql, values))
-
-    event.listen(store._database.engine, "before_cursor_execute", note)
-    assert len(store.traces.list(limit=50)[0]) == 50
-    assert len(store.traces.list(TraceFilter(agent="agent-3"), limit=50)[0]) == 50
-    assert len(store.traces.list(TraceFilter(conversation_id="c77"))[0]) == 3
-    assert store.traces.get(trace_id) is not None
-    assert store.traces.find(trace_id[:9]) == [trace_id]
-    assert len(store.spans.of_trace(trace_id)) == 5
-    assert len(store.spans.live("agent-3", 50)[0]) == 50
-    assert store.conversations.log("c77") is not None
-    assert store.spans.put([live(NOW)]) == 1
-    event.remove(store._database.engine, "before_cursor_execute", note)
+    with asked(store) as statements:
+        assert len(store.traces.list(limit=50)[0]) == 50
+        assert len(store.traces.list(TraceFilter(agent="agent-3"), limit=50)[0]) == 50
+        assert len(store.traces.list(TraceFilter(conversation_id="c77"))[0]) == 3
+        assert store.traces.get(trace_id) is not None
+        assert store.traces.find(trace_id[:9]) == [trace_id]
+        assert len(store.spans.of_trace(trace_id)) == 5
+        assert len(store.spans.live("agent-3", 50)[0]) == 50
+        assert store.conversations.log("c77") is not None
+        assert store.spans.put([live(NOW)]) == 1
     raw = store._database.engine.raw_connection()
     cursor = raw.cursor()
-    for sql, values in asked:
+    for sql, values in statements:
         if sql.startswith("SELECT"):
             cursor.execute(f"EXPLAIN {sql}", values)
             plan = "\n".join(row[0] for row in cursor.fetchall())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from sqlalchemy import text
+from tests.store.made import experiment, release, rollout, rows_of, run
 
 from ratchet.store import Store
 from ratchet.store.pruning import PruningStep
@@ -15,12 +14,8 @@ from ratchet.types import (
     Activation,
     Candidate,
     Dataset,
-    Experiment,
     InputError,
     Params,
-    Release,
-    Rollout,
-    Run,
     Stage,
     Task,
 )
@@ -42,43 +37,17 @@ def prune(step: Callable[[float, int, int], PruningStep], limit: int = 500) -> i
     raise AssertionError("it does not end")
 
 
-def run(id: str, stage: Stage, **fields: Any) -> Run:
-    times = {"created_at": OLD, "updated_at": OLD}
-    return Run(**{"id": id, "agent": "m:f", "seed": 1, "stage": stage, **times, **fields})
-
-
 def candidate(name: str, *parents: Candidate) -> Candidate:
     return Candidate.of({name: Params({})}, parents=tuple(parent.id for parent in parents))
 
 
-def experiment(**fields: Any) -> Experiment:
-    given = {"id": "e", "run_id": "r", "baseline_id": "", "candidate_id": "", "dataset_version": ""}
-    return Experiment(
-        **{**given, "stream": "s", "history": (), "alpha": 0.01, "created_at": OLD, **fields}
-    )
-
-
-def release(**fields: Any) -> Release:
-    names = ("id", "experiment_id", "candidate_id", "baseline_id", "repo", "branch", "base")
-    given = dict.fromkeys((*names, "commit", "pull_request", "evidence"), "")
-    return Release(**{**given, "state": "branched", "created_at": OLD, **fields})
-
-
-def rows_of(store: Store, table: str) -> int:
-    query = text(f"SELECT count(*) FROM {table}")
-    return int(store._database.read(lambda c: c.execute(query).scalar_one()))
-
-
 @pytest.mark.parametrize("stage", STAGE_TRANSITIONS)
-@pytest.mark.parametrize("limit", [2, 500])
-def test_a_journal_goes_once_nothing_can_follow_in_its_run(
-    store: Store, stage: Stage, limit: int
-) -> None:
+def test_a_journal_goes_once_nothing_can_follow_in_its_run(store: Store, stage: Stage) -> None:
     store.runs.put(run("r", stage))
     for number in range(5):
         store.journal.append("r", f"coach/{number}", "reply", OLD)
     store.journal.append("another", "newest", 1, NOW)
-    assert prune(store.pruning.journal, limit) == (5 if stage in ("shipped", "no_gain") else 0)
+    assert prune(store.pruning.journal, limit=2) == (5 if stage in ("shipped", "no_gain") else 0)
 
 
 def test_a_journal_of_a_run_that_ended_lately_stays_whole(store: Store) -> None:
@@ -109,9 +78,7 @@ REFERENCES: dict[str, Callable[[Store, str], object]] = {
         s.agents.activate(Activation(agent="a", candidate_id=one, activated_at=OLD))
         for one in (id, "")
     ],
-    "of a rollout": lambda s, id: s.rollouts.create(
-        [Rollout(id="x", queue="q", candidate_id=id, task_id="t", input=1)], OLD
-    ),
+    "of a rollout": lambda s, id: s.rollouts.create([rollout("x", candidate_id=id)], OLD),
     "checked in a run that may go on": lambda s, id: [
         s.runs.put(run("r", "failed")),
         s.journal.append("r", f"check/{id}", "It has no body.", OLD),

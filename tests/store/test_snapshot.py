@@ -42,17 +42,16 @@ def statements(path: Path) -> list[str]:
     return ["\n".join(line.rstrip() for line in each if line.strip()) for each in lines]
 
 
-def test_the_snapshot_is_what_the_migrations_make(tmp_path: Path) -> None:
-    found = SNAPSHOT.read_text()
-    assert found == ";\n\n".join(migrated(tmp_path / "m.db")) + ";\n", "see this file's docstring"
-
-
-def test_a_new_store_is_made_of_it_and_is_not_upgraded_again(tmp_path: Path) -> None:
+def test_the_snapshot_is_what_the_migrations_make_and_a_new_store_is_made_of_it(
+    tmp_path: Path,
+) -> None:
+    wanted = migrated(tmp_path / "m.db")
+    assert SNAPSHOT.read_text() == ";\n\n".join(wanted) + ";\n", "see this file's docstring"
     path = tmp_path / "new.db"
     for _ in range(2):
         with Store.open(f"sqlite:///{path}") as store:
             assert store.labels.list() == []
-    assert statements(path) == migrated(tmp_path / "m.db")[:-1]
+    assert statements(path) == wanted[:-1]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
+from tests.store.made import asked, at_once, rollout
 
 from ratchet.store import Store
-from ratchet.types import InputError, Rollout, Span, SpanRecord, StoreError
+from ratchet.types import InputError, Span, SpanRecord, StoreError
 
 _numbers = itertools.count(1)
 
@@ -37,10 +37,7 @@ def of_rollout(id: str = "r", fence: int = 1, cost_usd: float = 0.0, **fields: A
 
 
 def add_rollouts(store: Store, *ids: str) -> None:
-    rollouts = [
-        Rollout(id=id, queue="q", candidate_id="", task_id="", input=1, purpose="") for id in ids
-    ]
-    store.rollouts.create(rollouts, 1.0)
+    store.rollouts.create([rollout(id) for id in ids], 1.0)
 
 
 def cost(store: Store, id: str = "r") -> float | None:
@@ -67,10 +64,7 @@ def test_the_same_span_of_another_attempt_is_another(store: Store) -> None:
 
 
 def test_what_is_imported_of_a_rollout_that_has_ended_counts(store: Store) -> None:
-    ended = Rollout(
-        id="r", queue="q", candidate_id="", task_id="", input=1, purpose="", status="succeeded"
-    )
-    store.rollouts.create([ended], 1.0)
+    store.rollouts.create([rollout("r", status="succeeded")], 1.0)
     assert store.spans.put([of_rollout(cost_usd=0.5)]) == 1
     assert cost(store) == 0.5
 
@@ -164,42 +158,27 @@ def test_two_writers_of_the_same_spans_store_and_pay_for_them_once(store: Store)
     together = threading.Barrier(4)
 
     def write() -> None:
-        together.wait()
+        together.wait(60)
         stored.append(store.spans.put(records))
 
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[write] * 4)
     assert sorted(stored) == [0, 0, 0, 200]
     assert cost(store) == 50.0
 
 
-@pytest.fixture
-def sqlite_store(sqlite_url: str) -> Iterator[Store]:
-    with Store.open(sqlite_url) as opened:
-        yield opened
-
-
-def test_an_index_answers_every_question(sqlite_store: Store) -> None:
-    store = sqlite_store
+def test_an_index_answers_every_question(disk: Store) -> None:
+    store = disk
     add_rollouts(store, "r")
     store.spans.put([live(end_ns=1), of_rollout()])
-    asked: list[tuple[str, Any]] = []
-
-    def note(connection: Any, cursor: Any, sql: str, values: Any, *_: Any) -> None:
-        asked.append((sql, values))
-
-    event.listen(store._database.engine, "before_cursor_execute", note)
-    store.spans.live("bot", 10, "55")
-    store.spans.of_trace("t")
-    store.spans.of("r")
-    store.spans.agents()
-    store.spans.prune(10)
+    with asked(store) as statements:
+        store.spans.live("bot", 10, "55")
+        store.spans.of_trace("t")
+        store.spans.of("r")
+        store.spans.agents()
+        store.spans.prune(10)
     raw = store._database.engine.raw_connection()
-    assert len(asked) == 7
-    for sql, values in asked:
+    assert len(statements) == 7
+    for sql, values in statements:
         for row in raw.cursor().execute(f"EXPLAIN QUERY PLAN {sql}", values):
             assert not row[3].startswith("SCAN spans"), sql
     raw.close()

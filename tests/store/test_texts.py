@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import threading
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event, text
+from tests.store.made import at_once, rollout, rows_of
 
 from ratchet.store import Store
 from ratchet.store.long_texts import MIN_TEXT
-from ratchet.types import Rollout, Span, SpanRecord
+from ratchet.types import Span, SpanRecord
 
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 OLD_NS, NEW_NS = 10 * 10**9, 1_000 * 10**9
@@ -56,10 +58,6 @@ def conversation(trace: str, calls: int, end_ns: int = NEW_NS) -> list[SpanRecor
         history = [*history, message(f"{trace} asks {number}. " * 20)]
         records.append(record(trace, history, end_ns=end_ns + number))
     return records
-
-
-def rows_of(store: Store, table: str) -> int:
-    return int(store._database.read(lambda c: c.scalar(text(f"SELECT count(*) FROM {table}")) or 0))
 
 
 def prune(store: Store, before: float = BEFORE, limit: int = 500) -> int:
@@ -123,9 +121,7 @@ def test_what_all_spans_of_a_sender_share_is_stored_once_and_comes_back_first(
 
 
 def test_every_way_to_read_spans_reads_their_long_texts(store: Store) -> None:
-    store.rollouts.create(
-        [Rollout(id="r", queue="q", candidate_id="", task_id="", input=1, purpose="")], 1.0
-    )
+    store.rollouts.create([rollout("r")], 1.0)
     mine = record("a" * 32, [SYSTEM], rollout="r", **{"gen_ai.conversation.id": "c"})
     live = record("b" * 32, [SYSTEM, message("hello " * 300)])
     store.spans.put([mine, live])
@@ -228,9 +224,8 @@ def test_of_a_trace_pruned_in_part_only_the_texts_of_what_is_left_stay(store: St
 
 def test_texts_of_rollouts_go_with_the_rollout(store: Store) -> None:
     for id in ("old", "kept"):
-        rollout = Rollout(id=id, queue="q", candidate_id="", task_id="", input=1, purpose="")
-        over = msgspec.structs.replace(rollout, status="succeeded", created_at=1.0, ended_at=1.0)
-        store.rollouts.create([over if id == "old" else rollout], 1.0)
+        over = {"status": "succeeded", "created_at": 1.0, "ended_at": 1.0}
+        store.rollouts.create([rollout(id, **(over if id == "old" else {}))], 1.0)
     store.spans.put(
         [
             record("a" * 32, [SYSTEM, message(f"{id} " * 300)], end_ns=OLD_NS, rollout=id)
@@ -286,44 +281,33 @@ def test_nothing_dangles_and_nothing_is_left_when_spans_come_while_others_are_pr
 ) -> None:
     shared = [SYSTEM, *(message(f"shared {number} " * 60) for number in range(4))]
     kept: list[SpanRecord] = []
-    failures: list[Exception] = []
     started = threading.Barrier(4)
-    writing = threading.Semaphore(0)
+    writers = threading.Semaphore(0)
 
     def write(store: Store, name: int) -> None:
-        started.wait()
-        for number in range(25):
-            trace = f"{name:016x}{number:016x}"
-            old = record(trace, [*shared, message(f"{trace} old " * 60)], end_ns=OLD_NS)
-            new = record(trace, [*shared, message(f"{trace} new " * 60)])
-            # In every order: the shared texts lose their last use and are used again all the time.
-            store.spans.put([old] if number % 3 else [new, old])
-            if not number % 3:
-                kept.append(new)
+        started.wait(60)
+        try:
+            for number in range(25):
+                trace = f"{name:016x}{number:016x}"
+                old = record(trace, [*shared, message(f"{trace} old " * 60)], end_ns=OLD_NS)
+                new = record(trace, [*shared, message(f"{trace} new " * 60)])
+                # In every order: the shared texts lose their last use and are used again.
+                store.spans.put([old] if number % 3 else [new, old])
+                if not number % 3:
+                    kept.append(new)
+        finally:
+            writers.release()
 
     def sweep(store: Store) -> None:
-        started.wait()
-        while not writing.acquire(blocking=False):
+        started.wait(60)
+        ended = 0
+        while ended < 3:
+            ended += writers.acquire(blocking=False)
             prune(store, limit=5)
 
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:  # shown by the test
-            failures.append(error)
-
     stores = [Store.open(store_url) for _ in range(4)]
-    writers = [
-        threading.Thread(target=run, args=(lambda n=n: write(stores[n], n),)) for n in range(3)
-    ]
-    sweeper = threading.Thread(target=run, args=(lambda: sweep(stores[3]),))
-    for thread in (*writers, sweeper):
-        thread.start()
-    for thread in writers:
-        thread.join()
-    writing.release()
-    sweeper.join()
-    assert failures == []
+    writing = [functools.partial(write, stores[n], n) for n in range(3)]
+    at_once(*writing, functools.partial(sweep, stores[3]))
     prune(stores[0])
     check_whole(stores[0])
     for one in kept:
@@ -362,24 +346,15 @@ def test_a_text_stays_that_a_running_transaction_is_about_to_refer_to(postgres_u
 @pytest.mark.postgres
 def test_stores_that_meet_with_the_same_new_texts_store_them_once(postgres_url: str) -> None:
     messages = [message(f"same {number} " * 40) for number in range(60)]
-    failures: list[Exception] = []
     started = threading.Barrier(4)
 
     def write(number: int) -> None:
         ordered = messages[:: 1 if number % 2 else -1]
-        try:
-            with Store.open(postgres_url) as store:
-                started.wait()
-                store.spans.put([record(f"{number:032x}", ordered)])
-        except Exception as error:  # shown by the test
-            failures.append(error)
+        with Store.open(postgres_url) as store:
+            started.wait(60)
+            store.spans.put([record(f"{number:032x}", ordered)])
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    at_once(*(functools.partial(write, number) for number in range(4)))
     with Store.open(postgres_url) as store:
         assert rows_of(store, "texts") == len(messages)
         check_whole(store)

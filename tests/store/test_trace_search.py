@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from tests.store.made import pages
 
 from ratchet.observe.redaction import Redactor
 from ratchet.store import Store
@@ -215,13 +216,8 @@ def test_pages_of_a_search_hold_each_trace_once(
         (TraceFilter(search="refund", errors=True), 6),
         (TraceFilter(model="small"), 30),
     ):
-        ids: list[str] = []
-        cursor: str | None = None
-        while True:
-            page, cursor = store.traces.list(criteria, limit=3, cursor=cursor)
-            ids += [each.trace_id for each in page]
-            if cursor is None:
-                break
+        found = pages(lambda at, only=criteria: store.traces.list(only, limit=3, cursor=at))  # type: ignore[misc]
+        ids = [each.trace_id for page in found for each in page]
         assert len(ids) == len(set(ids)) == expected
         assert [int(id[1:]) // 3 for id in ids] == sorted(
             (int(id[1:]) // 3 for id in ids), reverse=True

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests.store.made import pages, rollout
 
 from ratchet.store import Store
 from ratchet.store import traces as module
 from ratchet.store.usage import usage_text, used_by
-from ratchet.types import Feedback, Rollout, Span, SpanRecord
+from ratchet.types import Feedback, Span, SpanRecord
 from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
 
 _numbers = itertools.count(1)
@@ -61,10 +62,7 @@ def one(store: Store, trace_id: str) -> Trace:
 
 
 def add_rollouts(store: Store, *ids: str) -> None:
-    rollouts = [
-        Rollout(id=id, queue="q", candidate_id="", task_id="", input=1, purpose="") for id in ids
-    ]
-    store.rollouts.create(rollouts, 1.0)
+    store.rollouts.create([rollout(id) for id in ids], 1.0)
 
 
 def test_a_trace_is_listed_with_its_figures(store: Store) -> None:
@@ -105,6 +103,10 @@ def test_a_trace_whose_root_never_came_is_found_and_says_so(store: Store) -> Non
     other = span("ring", parent=ring.span_id, start=8)
     put(store, Span(**{**_fields(ring), "parent_id": other.span_id}), other)
     assert one(store, "ring").rootless
+    # A root is one though its clock was behind, so that another span began before it.
+    root = span("behind", start=9, name="answer")
+    put(store, span("behind", parent=root.span_id, start=8), root)
+    assert (one(store, "behind").name, one(store, "behind").rootless) == ("answer", False)
 
 
 def _fields(item: Span) -> dict[str, Any]:
@@ -134,16 +136,12 @@ def test_every_trace_is_listed_once_however_its_spans_come(
         put(store, *some, agent=f"agent{run}")
     wanted = TraceFilter(agent=f"agent{run}")
     listed: list[str] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = store.traces.list(wanted, limit=2, cursor=cursor)
+    for page in pages(lambda at: store.traces.list(wanted, limit=2, cursor=at)):
         listed += [trace.trace_id for trace in page]
         for trace in page:
             stored = store.spans.of_trace(trace.trace_id)
             assert trace.spans == len(stored)
             assert trace.start_ns == min(each.start_ns for each in stored)
-        if cursor is None:
-            break
     stored_ids = {each.trace_id for each in store.spans.live(f"agent{run}", 1_000)[0]}
     assert sorted(listed) == sorted(stored_ids)
 
@@ -229,50 +227,27 @@ def test_traces_of_rollouts_are_listed_when_asked_for(store: Store) -> None:
     assert [s.start_ns for s in detail.spans] == [SECOND, 3 * SECOND]
 
 
-def test_the_slowest_and_the_costliest(store: Store) -> None:
-    for name, seconds, cost in (("a", 5, 0.1), ("b", 50, 0.2), ("c", 20, 9.0)):
-        put(
-            store,
-            span(
-                name, start=1, end_ns=(1 + seconds) * SECOND, attributes={"ratchet.cost_usd": cost}
-            ),
-        )
-    orders: list[tuple[Sort, list[str]]] = [
-        ("slowest", ["b", "c"]),
-        ("costliest", ["c", "b"]),
-    ]
-    for sort, expected in orders:
-        assert store.traces.list(sort=sort, limit=2)[1] is None
-        assert ids(store, sort=sort, limit=2) == expected
-
-
-def test_pages_of_the_slowest_laid_together_are_the_slowest_of_all(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("sort", ["slowest", "costliest"])
+def test_pages_of_the_first_in_an_order_laid_together_are_the_first_of_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch, sort: Sort
 ) -> None:
     monkeypatch.setattr(module, "MAX_TRACES_EXAMINED", 10)
     monkeypatch.setattr(module, "_WINDOW", 5)
-    # The slowest began first: no page of the newest has it.
+    # The first of all began first: no page of the newest has it.
     took = {f"t{n:02}": (n * 7) % 35 + (100 if n == 0 else 0) for n in range(35)}
-    put(
-        store,
-        *(
-            span(id, start=n, end_ns=(n + seconds) * SECOND)
-            for n, (id, seconds) in enumerate(took.items())
-        ),
-    )
+    for n, (id, much) in enumerate(took.items()):
+        seconds, dollars = (much, 0) if sort == "slowest" else (1, much)
+        cost = {"ratchet.cost_usd": dollars / 100}
+        put(store, span(id, start=n, end_ns=(n + seconds) * SECOND, attributes=cost))
     found: list[Trace] = []
-    cursor: str | None = None
-    pages = 0
-    while True:
-        page, cursor = store.traces.list(sort="slowest", limit=3, cursor=cursor)
+    count = 0
+    for page in pages(lambda at: store.traces.list(sort=sort, limit=3, cursor=at)):
         assert len(page) <= 3
-        found = first_of([*found, *page], "slowest", 3)
-        pages += 1
-        if cursor is None:
-            break
+        found = first_of([*found, *page], sort, 3)
+        count += 1
     newest_of_equals = sorted(took, key=lambda id: (took[id], id), reverse=True)
     assert [trace.trace_id for trace in found] == newest_of_equals[:3]
-    assert pages == 4
+    assert count == 4
 
 
 def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
@@ -281,16 +256,10 @@ def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
     monkeypatch.setattr(module, "MAX_TRACES_EXAMINED", 10)
     monkeypatch.setattr(module, "_WINDOW", 5)
     put(store, *(span(f"t{n:02}", start=n, status="error" if n == 3 else "ok") for n in range(35)))
-    found: list[str] = []
-    cursor: str | None = None
-    pages = 0
-    while True:
-        page, cursor = store.traces.list(TraceFilter(errors=True), limit=2, cursor=cursor)
-        found += [trace.trace_id for trace in page]
-        pages += 1
-        if cursor is None:
-            break
-    assert (found, pages) == (["t03"], 4)
+    errors = TraceFilter(errors=True)
+    found = list(pages(lambda at: store.traces.list(errors, limit=2, cursor=at)))
+    assert [trace.trace_id for page in found for trace in page] == ["t03"]
+    assert len(found) == 4
 
 
 def test_feedback_shows_at_the_traces_it_is_about(store: Store) -> None:

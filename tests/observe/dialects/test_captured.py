@@ -61,6 +61,8 @@ def test_a_chat_call_reads_the_same_in_each_dialect(
         "gen_ai.usage.cache_read.input_tokens": 8,
     }
     assert {key: model.get(key) for key in expected} == expected
+    if file != "traceloop_openai":  # which knew no tokens of thinking
+        assert model["gen_ai.usage.reasoning.output_tokens"] == 3
     assert json.loads(model["gen_ai.tool.definitions"]) == [TOOL]
     asked = {
         "role": "assistant",
@@ -72,14 +74,6 @@ def test_a_chat_call_reads_the_same_in_each_dialect(
     assert sent[:4] == SENT[:4]
     if file != "traceloop_openai_current":  # which writes this message of its own accord
         assert sent[4] == SENT[4]
-
-
-def test_tokens_of_thinking_are_read(captured: Captured) -> None:
-    for file, name in (
-        ("openinference_openai", "ChatCompletion"),
-        ("traceloop_openai_current", "openai.chat"),
-    ):
-        assert captured(file, name)[0]["gen_ai.usage.reasoning.output_tokens"] == 3
 
 
 def test_embeddings(captured: Captured) -> None:

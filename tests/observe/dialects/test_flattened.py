@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.observe.dialects import SPAN_DIALECTS, normalise
+from ratchet.observe.dialects import normalise
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
 from tests.effort import calls
@@ -237,9 +237,3 @@ def test_whatever_a_span_says_nothing_of_it_is_lost(
             for message in messages(model, side):
                 assert isinstance(message["role"], str)
                 assert isinstance(message["parts"], list)
-
-
-def test_every_dialect_is_in_the_table_and_is_told_by_its_markers() -> None:
-    assert list(SPAN_DIALECTS) == ["gen_ai", "openinference", "traceloop", "vercel_ai", "model_api"]
-    for dialect in SPAN_DIALECTS.values():
-        assert dialect.markers

@@ -21,11 +21,6 @@ def redactor() -> Redactor:
     return Redactor()
 
 
-def test_the_corpus_is_large_and_varied() -> None:
-    assert len(PLANTED) > 300
-    assert len(KINDS) > 25
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_left_of_a_planted_secret(redactor: Redactor, kind: str) -> None:
     left = [

@@ -6,8 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from ratchet.server.api import events
 from ratchet.store import Store
 from tests.serving import RunningServer
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "POLL_INTERVAL_S", 0.05)
 
 
 def follow(http: Any, **options: Any) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,15 +15,6 @@ from ratchet.store import Store
 from tests.serving import RunningServer
 
 PAGE = "https://app.example"
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    """A client of one server for all kinds: each statement has an id of its own."""
-    server = RunningServer(f"sqlite:///{tmp_path_factory.mktemp('kinds')}/ratchet.db")
-    with server.client() as client:
-        yield client
-    server.stop()
 
 
 def give(http: httpx2.Client, **fields: Any) -> httpx2.Response:
@@ -72,18 +63,6 @@ def test_a_page_gives_feedback_as_browsers_do_and_can_do_nothing_else(
     with Store.open(server.store_url) as store:
         ((kept,), _) = store.feedback.list(conversation_id="c")
     assert (kept.id, kept.value) == ("f", 0.0)
-
-
-def test_a_page_of_somebody_else_is_not_answered_by_its_browser(
-    public: tuple[RunningServer, str],
-) -> None:
-    server, _ = public
-    with server.client() as browser:
-        asked = browser.options(
-            "/v1/feedback",
-            headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
-        )
-        assert "access-control-allow-origin" not in asked.headers
 
 
 def test_a_key_in_a_page_writes_slowly_and_in_small_pieces(

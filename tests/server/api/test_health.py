@@ -57,7 +57,7 @@ def test_a_store_that_hangs_is_reported_in_time_and_asked_once(
         asked.append(1)
         go_on.wait(60)
 
-    monkeypatch.setattr(health, "STORE_S", 0.05)
+    monkeypatch.setattr(health, "STORE_S", 0.02)
     monkeypatch.setattr(server.app.services.store, "ping", hang)
     with server.client() as http:
         for _ in range(20):  # more than the server has threads for the store

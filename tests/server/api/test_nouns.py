@@ -7,32 +7,8 @@ from typing import Any
 import pytest
 
 from ratchet.store import Store
+from tests.server.api.conftest import ok
 from tests.serving import RunningServer
-
-PROMPT = {"type": "prompt", "text": "Be {tone}.", "engine": "f-string"}
-
-
-def ok(answer: Any, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()
-
-
-def test_the_active_candidate_has_an_etag(http: Any) -> None:
-    first = http.get("/v1/agents/booker/active")
-    assert ok(first)["candidate_id"] == ""
-    id = ok(http.post("/v1/candidates", json={"resources": {"system": PROMPT}}))["id"]
-    ok(http.put("/v1/agents/booker/active", json={"candidate_id": id, "reason": "better"}))
-    second = http.get("/v1/agents/booker/active", headers={"if-none-match": first.headers["etag"]})
-    assert ok(second)["resources"] == {"system": PROMPT}
-    assert second.headers["etag"] != first.headers["etag"]
-    unchanged = http.get(
-        "/v1/agents/booker/active", headers={"if-none-match": second.headers["etag"]}
-    )
-    assert (unchanged.status_code, unchanged.content) == (304, b"")
-    ok(http.put("/v1/agents/booker/active", json={"candidate_id": ""}))
-    assert ok(http.get("/v1/agents/booker/active"))["candidate_id"] == ""
-    history = ok(http.get("/v1/agents/booker/history"))["activations"]
-    assert [one["candidate_id"] for one in history] == ["", id]
 
 
 def test_mirroring_that_is_switched_off_stays_off_until_it_is_named(http: Any) -> None:

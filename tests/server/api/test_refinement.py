@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ratchet._http import httpx2
+from tests.server.api.conftest import ok
 
 TASKS = [
     {"id": "a", "input": "Where is the parcel from Lisbon", "expected": "On its way"},
@@ -15,11 +16,6 @@ TASKS = [
     {"id": "t", "input": "How long does a refund take", "expected": "A week"},
 ]
 SPLITS = {"a": "train", "b": "train", "c": "val", "t": "test"}
-
-
-def ok(answer: httpx2.Response, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()
 
 
 @pytest.fixture

@@ -11,14 +11,10 @@ from ratchet._http import httpx2
 from ratchet.observe.redaction import MARK_START
 from ratchet.store import Store
 from ratchet.types import Span, SpanRecord
+from tests.server.api.conftest import ok, report
 from tests.serving import RunningServer
 
 TRACE = "ab" * 16
-
-
-def ok(answer: httpx2.Response, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json() if answer.content else None
 
 
 def span(number: int, parent: int | None, name: str, took: int, **more: Any) -> Span:
@@ -64,16 +60,9 @@ def claim(http: httpx2.Client, queue: str) -> list[Any]:
 
 
 def finish(http: httpx2.Client, claimed: Any, output: str) -> None:
-    report = {
-        "rollout_id": claimed["rollout"]["id"],
-        "fence": claimed["fence"],
-        "status": "succeeded",
-        "started_at": 1.0,
-        "ended_at": 3.0,
-        "duration_s": 2.0,
-        "output": output,
-    }
-    ok(http.post("/v1/rollouts/finish", json={"outcomes": [report]}))
+    id, times = claimed["rollout"]["id"], {"ended_at": 3.0, "duration_s": 2.0}
+    ended = report(id, fence=claimed["fence"], output=output, **times)
+    ok(http.post("/v1/rollouts/finish", json={"outcomes": [ended]}))
 
 
 def test_a_live_trace_waits_in_its_agents_queue_and_is_compared_when_a_runner_has_run_it(

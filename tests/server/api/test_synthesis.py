@@ -8,6 +8,7 @@ from typing import Any
 
 from ratchet._http import httpx2
 from ratchet.server.serve import ServeSettings
+from tests.server.api.conftest import ok
 from tests.serving import RunningServer
 
 CITIES = ("Lisbon", "Oslo", "Rome", "Paris")
@@ -18,11 +19,6 @@ TASKS = [
     for city in CITIES
     if (thing, city) != ("refund", "Paris")
 ]
-
-
-def ok(answer: httpx2.Response, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()
 
 
 def publish(http: httpx2.Client) -> str:

@@ -204,6 +204,14 @@ def http_request(
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1") + body
 
 
+def read_until(connection: socket.socket, part: bytes) -> bytes:
+    """What comes until a part of it is there."""
+    received = b""
+    while part not in received:
+        received += connection.recv(65536)
+    return received
+
+
 def read_all(connection: socket.socket) -> bytes:
     """What comes until the other side closes."""
     received = b""
@@ -215,3 +223,13 @@ def read_all(connection: socket.socket) -> bytes:
         if not more:
             return received
         received += more
+
+
+def exchange(
+    site: Site, target: str, body: bytes = b"{}", headers: Mapping[str, str] | None = None
+) -> tuple[bytes, bytes]:
+    """Head and body of an answer, after which the connection is closed."""
+    request = http_request(target, body, {"connection": "close", **(headers or {})})
+    with raw_call(site.port, request) as connection:
+        head, _, content = read_all(connection).partition(b"\r\n\r\n")
+    return head, content

@@ -21,6 +21,7 @@ from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, Model
+from tests.clocks import Clock
 from tests.server.gateway.conftest import Site
 from tests.server.gateway.test_substitution import World
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
@@ -65,23 +66,12 @@ class ModelServer:
             wire.send(reply({"error": {"message": "The model does not exist."}}, 404))
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Setting:
     """A gateway before a model server, and an agent whose active candidate has trained weights."""
 
     def __init__(self, world: World, stub: StubUpstream, folder: Path, **upstream: Any) -> None:
-        self.world, self.server, self.clock, self.metrics = (
-            world,
-            ModelServer(stub),
-            Clock(),
-            Metrics(),
-        )
+        self.world, self.server = world, ModelServer(stub)
+        self.clock, self.metrics = Clock(), Metrics()
         self.kept = AdapterFolder(folder / "adapters")
         self.adapter = keep_adapter(self.kept, folder / "trained")
         self.name = served_name(self.adapter.hash)

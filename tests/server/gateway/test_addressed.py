@@ -8,8 +8,9 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from ratchet.types import Span
 from tests.server.gateway.conftest import Site, both, messages
-from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
+from tests.server.gateway.upstreams import StubUpstream, reply
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -84,65 +85,53 @@ def test_another_host_is_refused_however_it_is_written(
     assert not upstream.seen
 
 
+def ask_ollama(
+    open_site: Callable[..., Site], home: StubUpstream, path: str, asked: dict[str, object]
+) -> tuple[Span, bytes]:
+    """What is recorded of a call of Ollama's own API, and its answer."""
+    site = open_site(hosts=[f"127.0.0.1:{home.port}"])
+    headers = {"x-ratchet-upstream": f"http://127.0.0.1:{home.port}"}
+    url = f"{site.url('bot', 'ollama')}{path}"
+    answer = httpx.post(url, json={"model": "m", **asked}, headers=headers, trust_env=False)
+    assert home.seen[0].target == path
+    span = site.span()
+    asked_in = messages(span, "gen_ai.input.messages")
+    assert [message["role"] for message in asked_in] == ["system", "user"]
+    return span, answer.content
+
+
 def test_ollamas_lines_are_recorded_as_one_answer(
     open_site: Callable[..., Site], home: StubUpstream
 ) -> None:
-    lines = [
-        {"model": "llama3", "message": {"role": "assistant", "content": "I"}, "done": False},
-        {"model": "llama3", "message": {"role": "assistant", "content": " look"}, "done": False},
+    call = {"function": {"name": "find", "arguments": {"order": 4711}}}
+    said = [{"content": "I"}, {"content": " look"}, {"content": "", "tool_calls": [call]}]
+    lines = [{"message": {"role": "assistant", **each}, "done": False} for each in said]
+    lines[-1] |= {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 4}
+    text = "".join(json.dumps({"model": "m", **line}) + "\n" for line in lines).encode()
+    home.answers(text, content_type="application/x-ndjson")
+    span, answer = ask_ollama(
+        open_site,
+        home,
+        "/api/chat",
         {
-            "model": "llama3",
-            "message": {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [{"function": {"name": "find", "arguments": {"order": 4711}}}],
-            },
-            "done": True,
-            "done_reason": "stop",
-            "prompt_eval_count": 11,
-            "eval_count": 4,
+            "messages": [
+                {"role": "system", "content": "You find orders."},
+                {"role": "user", "content": "4711?"},
+            ],
+            "options": {"temperature": 0.5, "num_predict": 9},
         },
-    ]
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-
-    def answered(_: Seen, wire: Wire) -> None:
-        wire.send(reply(text, content_type="application/x-ndjson"))
-
-    home.script = answered
-    site = open_site(hosts=[f"127.0.0.1:{home.port}"])
-    asked = {
-        "model": "llama3",
-        "messages": [
-            {"role": "system", "content": "You find orders."},
-            {"role": "user", "content": "4711?"},
-        ],
-        "options": {"temperature": 0.5, "num_predict": 9},
-    }
-    answer = httpx.post(
-        f"{site.url('bot', 'ollama')}/api/chat",
-        json=asked,
-        headers={"x-ratchet-upstream": f"http://127.0.0.1:{home.port}"},
-        trust_env=False,
     )
-    assert answer.content == text
-    assert home.seen[0].target == "/api/chat"
-    span = site.span()
+    assert answer == text
     attributes = span.attributes
     assert span.status == "ok"
     assert "ratchet.recording.error" not in attributes
-    assert [message["role"] for message in messages(span, "gen_ai.input.messages")] == [
-        "system",
-        "user",
-    ]
-    [said] = messages(span, "gen_ai.output.messages")
-    assert said["parts"] == [
+    [message] = messages(span, "gen_ai.output.messages")
+    assert message["parts"] == [
         {"type": "text", "content": "I look"},
         {"type": "tool_call", "id": "", "name": "find", "arguments": {"order": 4711}},
     ]
-    assert (attributes["gen_ai.request.temperature"], attributes["gen_ai.request.max_tokens"]) == (
-        0.5,
-        9,
-    )
+    assert attributes["gen_ai.request.temperature"] == 0.5
+    assert attributes["gen_ai.request.max_tokens"] == 9
     assert attributes["gen_ai.usage.input_tokens"] == 11
     assert attributes["gen_ai.usage.output_tokens"] == 4
     assert attributes["gen_ai.request.stream"] is True
@@ -152,20 +141,8 @@ def test_ollamas_lines_are_recorded_as_one_answer(
 def test_a_generation_of_ollama_has_its_system_prompt(
     open_site: Callable[..., Site], home: StubUpstream
 ) -> None:
-    home.script = lambda seen, wire: wire.send(
-        reply({"model": "m", "response": "Yes.", "done": True, "eval_count": 2})
-    )
-    site = open_site(hosts=[f"127.0.0.1:{home.port}"])
-    httpx.post(
-        f"{site.url('bot', 'ollama')}/api/generate",
-        json={"model": "m", "system": "Say yes.", "prompt": "Well?", "stream": False},
-        headers={"x-ratchet-upstream": f"http://127.0.0.1:{home.port}"},
-        trust_env=False,
-    )
-    span = site.span()
-    assert [message["role"] for message in messages(span, "gen_ai.input.messages")] == [
-        "system",
-        "user",
-    ]
+    home.answers({"model": "m", "response": "Yes.", "done": True, "eval_count": 2})
+    asked = {"system": "Say yes.", "prompt": "Well?", "stream": False}
+    span, _ = ask_ollama(open_site, home, "/api/generate", asked)
     [said] = messages(span, "gen_ai.output.messages")
     assert said["parts"] == [{"type": "text", "content": "Yes."}]

@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.observe.model_apis import MODEL_APIS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.store import Store
-from tests.server.gateway.conftest import Site, every, http_request, raw_call, read_all
-from tests.server.gateway.upstreams import StubUpstream, chunk, stream_head
+from tests.server.gateway.conftest import Site, every, exchange
+from tests.server.gateway.upstreams import StubUpstream
 
 PATHS = [f"/gateway/bot/{provider}/v1/{path}" for provider, path in MODEL_APIS]
 
 # Words of all dialects, so that what is made looks like a body of theirs here and there.
-WORDS = st.sampled_from(
-    [
-        *("model", "messages", "role", "content", "type", "text", "image_url", "url", "tool_calls"),
-        *(
-            "function",
-            "name",
-            "arguments",
-            "choices",
-            "message",
-            "delta",
-            "index",
-            "usage",
-            "input",
-        ),
-        *("output", "instructions", "system", "tools", "parameters", "data", "embedding", "prompt"),
-        *("logprobs", "token_ids", "prompt_token_ids", "logprob", "finish_reason", "stop", "error"),
-        *("response", "item", "output_index", "content_block", "source", "usage", "input_tokens"),
-        *(
-            "message_start",
-            "content_block_start",
-            "content_block_delta",
-            "message_delta",
-            "tool_use",
-        ),
-        *("response.created", "response.completed", "response.output_item.added", "function_call"),
-        *("response.output_text.delta", "input_image", "reasoning", "summary", "system", "user"),
-    ]
-)
+KNOWN = """
+model messages role content type text image_url url tool_calls function name arguments choices
+message delta index usage input output instructions system tools parameters data embedding
+prompt logprobs token_ids prompt_token_ids logprob finish_reason stop error response item
+output_index content_block source input_tokens message_start content_block_start
+content_block_delta message_delta tool_use response.created response.completed
+response.output_item.added function_call response.output_text.delta input_image reasoning
+summary user
+"""
+WORDS = st.sampled_from(KNOWN.split())
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), WORDS
 )
@@ -73,12 +55,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, StubU
     upstream.close()
 
 
-def status_of(site: Site, path: str, body: bytes, **headers: str) -> int:
-    with raw_call(
-        site.port, http_request(path, body, {"connection": "close", **headers})
-    ) as connection:
-        received = read_all(connection)
-    return int(received.split()[1]) if received else 0
+def status_of(site: Site, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> int:
+    head, _ = exchange(site, path, body, headers)
+    return int(head.split()[1]) if head else 0
 
 
 def recorded(site: Site) -> int:
@@ -87,7 +66,6 @@ def recorded(site: Site) -> int:
     return len(site.store.spans.of(None))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.one_of(st.binary(max_size=300), OBJECTS.map(lambda o: json.dumps(o).encode())))
 def test_any_request_passes(wide: tuple[Site, StubUpstream], body: bytes) -> None:
     site, upstream = wide
@@ -100,25 +78,18 @@ def test_any_request_passes(wide: tuple[Site, StubUpstream], body: bytes) -> Non
     assert recorded(site) == before + len(PATHS)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=st.binary(max_size=400), path=st.sampled_from(PATHS))
 def test_any_answer_is_relayed_or_a_bad_gateway(
     wide: tuple[Site, StubUpstream], answer: bytes, path: str
 ) -> None:
     site, upstream = wide
-
-    def script(seen: Any, wire: Any) -> None:
-        wire.send(answer)
-        wire.cut()
-
-    upstream.script = script
+    upstream.sends(answer)
     before = recorded(site)
     status = status_of(site, path, b"{}")
     assert status < 500 or status in (502, 504)
     assert recorded(site) == before + 1
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pieces=st.lists(
         st.one_of(
@@ -133,20 +104,12 @@ def test_any_answer_is_relayed_or_a_bad_gateway(
 )
 def test_any_stream_passes(wide: tuple[Site, StubUpstream], pieces: list[bytes], path: str) -> None:
     site, upstream = wide
-    whole = b"".join(map(chunk, pieces)) + chunk(b"")
-
-    def script(seen: Any, wire: Any) -> None:
-        wire.send(stream_head() + whole)
-
-    upstream.script = script
+    upstream.streams(pieces)
     before = recorded(site)
-    with raw_call(site.port, http_request(path, b"{}", {"connection": "close"})) as connection:
-        body = read_all(connection).partition(b"\r\n\r\n")[2]
-    assert unchunked(body) == b"".join(pieces)
+    assert unchunked(exchange(site, path)[1]) == b"".join(pieces)
     assert recorded(site) == before + 1
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     value=st.binary(max_size=40).filter(lambda v: not set(v) & {0, 10, 13}),
     query=st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=255), max_size=20),
@@ -156,12 +119,8 @@ def test_any_header_and_query_passes_or_is_refused(
 ) -> None:
     site, upstream = wide
     upstream.answers({})
-    request = http_request(
-        f"{PATHS[0]}?{query}", b"{}", {"connection": "close", "x-odd": value.decode("latin-1")}
-    )
-    with raw_call(site.port, request) as connection:
-        received = read_all(connection)
-    assert int(received.split()[1]) < 500
+    odd = {"x-odd": value.decode("latin-1")}
+    assert 0 < status_of(site, f"{PATHS[0]}?{query}", b"{}", odd) < 500
 
 
 def unchunked(body: bytes) -> bytes:
@@ -179,7 +138,6 @@ def unchunked(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("dialect", MODEL_APIS.values(), ids=[path for _, path in MODEL_APIS])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=OBJECTS, events=st.lists(OBJECTS, max_size=3), words=st.text(max_size=10))
 def test_a_dialect_takes_any_json(
     dialect: ModelApi, value: dict[str, Any], events: list[dict[str, Any]], words: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from ratchet.store.usage import total, used_in
 from ratchet.types import Cost
-from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
+from tests.server.gateway.conftest import Site, both, exchange, http_request, raw_call, read_until
 from tests.server.gateway.upstreams import (
     Seen,
     StubUpstream,
@@ -43,6 +42,10 @@ CREATED = event({"type": "response.created", "response": {"id": "r", "model": "g
 SAID = event({"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"})
 STREAMS = {OPENAI: WORD, ANTHROPIC: BEGUN, RESPONSES: CREATED + SAID}
 
+FAILED = {"type": "server_error", "message": "Overloaded."}
+WRONG = {"cut": "upstream_disconnected", "stalled": "timeout", "error": "server_error"}
+"""How a span names what was wrong with a stream."""
+
 
 def cost(site: Site) -> Cost:
     span = site.span()
@@ -52,9 +55,8 @@ def cost(site: Site) -> Cost:
 
 def call(site: Site, api: str, *, stream: bool = True) -> bytes:
     body = f'{{"model": "{MODELS[api]}", "stream": {str(stream).lower()}}}'.encode()
-    headers = {"connection": "close", "authorization": "Bearer sk-x", "x-api-key": "sk-x"}
-    with raw_call(site.port, http_request(f"/gateway/bot/{api}", body, headers)) as wire:
-        return read_all(wire)
+    keys = {"authorization": "Bearer sk-x", "x-api-key": "sk-x"}
+    return exchange(site, f"/gateway/bot/{api}", body, keys)[1]
 
 
 @pytest.mark.parametrize("api", STREAMS)
@@ -67,7 +69,7 @@ def test_a_stream_that_the_upstream_does_not_finish_has_an_unknown_cost(
     def script(seen: Seen, wire: Wire) -> None:
         wire.send(stream_head() + chunk(STREAMS[api]))
         if how == "error":
-            wire.send(chunk(event({"type": "error", "error": {"type": "server_error"}})))
+            wire.send(chunk(event({"type": "error", "error": FAILED})))
         if how in ("ended", "error"):
             wire.send(chunk(b""))
         elif how == "stalled":
@@ -76,39 +78,33 @@ def test_a_stream_that_the_upstream_does_not_finish_has_an_unknown_cost(
             wire.cut()
 
     upstream.script = script
-    call(site, api)
+    received = call(site, api)
+    assert STREAMS[api] in received
+    assert received.endswith(b"0\r\n\r\n") == (how in ("ended", "error"))
     assert cost(site) == Cost(unpriced={MODELS[api]: 1})
+    span = site.span()
+    assert span.attributes["http.response.status_code"] == 200
+    if how in WRONG:
+        assert (span.status, span.attributes["error.type"]) == ("error", WRONG[how])
+    assert (span.message == "Overloaded.") == (how == "error")
 
 
 @pytest.mark.parametrize("api", STREAMS)
 def test_a_stream_that_its_client_closes_has_an_unknown_cost(
     site: Site, upstream: StubUpstream, api: str
 ) -> None:
-    ended = threading.Event()
-
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(stream_head() + chunk(STREAMS[api]))
-        if wire.wait_for_end():
-            ended.set()
-
-    upstream.script = script
+    told = upstream.sends(stream_head() + chunk(STREAMS[api]), hangs=True)
     body = f'{{"model": "{MODELS[api]}", "stream": true}}'.encode()
     with raw_call(site.port, http_request(f"/gateway/bot/{api}", body)) as wire:
-        received = b""
-        while STREAMS[api] not in received:
-            received += wire.recv(65536)
-    assert ended.wait(60)
+        read_until(wire, STREAMS[api])
+    assert told.ended.wait(60)
     assert cost(site) == Cost(unpriced={MODELS[api]: 1})
 
 
 def test_an_answer_that_stops_midway_has_an_unknown_cost(
     site: Site, upstream: StubUpstream
 ) -> None:
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(reply({"choices": [{"message": {"content": "Hi"}}]})[:-9])
-        wire.cut()
-
-    upstream.script = script
+    upstream.sends(reply({"choices": [{"message": {"content": "Hi"}}]})[:-9])
     call(site, OPENAI, stream=False)
     assert cost(site) == Cost(unpriced={"gpt-4o": 1})
 
@@ -117,7 +113,7 @@ def test_a_call_that_is_not_answered_in_time_has_an_unknown_cost(
     open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
     site = open_site(*both(upstream, timeout_s=0.2))
-    upstream.script = lambda seen, wire: wire.wait_for_end() and None
+    upstream.sends(hangs=True)
     call(site, OPENAI, stream=False)
     assert cost(site) == Cost(unpriced={"gpt-4o": 1})
 
@@ -135,20 +131,12 @@ def test_a_call_that_is_refused_costs_nothing(
 def test_a_stream_whose_usage_came_before_the_client_left_has_its_cost(
     site: Site, upstream: StubUpstream
 ) -> None:
-    ended = threading.Event()
     last: dict[str, Any] = {"model": "gpt-4o", "choices": [], "usage": {"prompt_tokens": 400_000}}
     last["usage"]["completion_tokens"] = 0
 
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(stream_head() + chunk(WORD + event(last)))
-        if wire.wait_for_end():
-            ended.set()
-
-    upstream.script = script
+    told = upstream.sends(stream_head() + chunk(WORD + event(last)), hangs=True)
     body = b'{"model": "gpt-4o", "stream": true}'
     with raw_call(site.port, http_request(f"/gateway/bot/{OPENAI}", body)) as wire:
-        received = b""
-        while event(last) not in received:
-            received += wire.recv(65536)
-    assert ended.wait(60)
+        read_until(wire, event(last))
+    assert told.ended.wait(60)
     assert cost(site).usd == pytest.approx(1.0)

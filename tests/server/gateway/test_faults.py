@@ -24,10 +24,12 @@ from ratchet.types import Span, SpanRecord
 from tests.server.gateway.conftest import (
     Site,
     both,
+    exchange,
     http_request,
     messages,
     raw_call,
     read_all,
+    read_until,
 )
 from tests.server.gateway.upstreams import (
     Seen,
@@ -48,9 +50,7 @@ CHAT = "/gateway/bot/openai/v1/chat/completions"
 
 def ask(site: Site, body: bytes = b"{}", target: str = CHAT) -> tuple[int, Any]:
     """Status and decoded body of an answer of the gateway's own."""
-    request = http_request(target, body, {"connection": "close"})
-    with raw_call(site.port, request) as wire:
-        head, _, content = read_all(wire).partition(b"\r\n\r\n")
+    head, content = exchange(site, target, body)
     return int(head.split()[1]), json.loads(content)
 
 
@@ -79,55 +79,23 @@ def test_an_upstream_that_is_slow_to_answer_times_out(
     open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
     site = open_site(*both(upstream, timeout_s=0.2))
-    ended = threading.Event()
-
-    def script(seen: Seen, wire: Wire) -> None:
-        if wire.wait_for_end():
-            ended.set()
-
-    upstream.script = script
+    told = upstream.sends(hangs=True)
     status, problem = ask(site)
     assert status == 504
     address = upstream.url.removeprefix("http://").partition("/")[0]
     assert problem["detail"] == f"The upstream 'one' at {address} sent nothing for 0.2 s."
-    assert ended.wait(60), "the upstream was not hung up on"
+    assert told.ended.wait(60), "the upstream was not hung up on"
     assert site.span().attributes["error.type"] == "timeout"
-
-
-def test_a_stream_that_stalls_is_cut(
-    open_site: Callable[..., Site], upstream: StubUpstream
-) -> None:
-    site = open_site(*both(upstream, timeout_s=0.2))
-
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(stream_head() + chunk(hello("Hi")))
-        wire.wait_for_end()
-
-    upstream.script = script
-    with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
-        received = read_all(wire)
-    assert b"Hi" in received
-    assert not received.endswith(b"0\r\n\r\n")
-    span = site.span()
-    assert (span.status, span.attributes["error.type"]) == ("error", "timeout")
-    assert span.attributes["http.response.status_code"] == 200
 
 
 @pytest.mark.parametrize("chunked", [True, False])
 def test_an_answer_that_is_cut_is_cut_for_the_client_too(
     site: Site, upstream: StubUpstream, chunked: bool
 ) -> None:
-    def script(seen: Seen, wire: Wire) -> None:
-        if chunked:
-            wire.send(stream_head() + chunk(hello("One")))
-        else:
-            wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
-            wire.send(b"content-length: 500\r\n\r\n" + hello("One"))
-        # The last words come just before the end.
-        wire.send(chunk(hello(" two")) if chunked else hello(" two"))
-        wire.cut()
-
-    upstream.script = script
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 500\r\n\r\n"
+    # The last words come just before the end.
+    words = (hello("One"), hello(" two"))
+    upstream.sends(*((stream_head(), *map(chunk, words)) if chunked else (head, *words)))
     with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
         received = read_all(wire)
     assert b"One" in received
@@ -142,7 +110,7 @@ def test_an_answer_that_is_cut_is_cut_for_the_client_too(
 def test_an_upstream_that_hangs_up_without_a_word_is_a_bad_gateway(
     site: Site, upstream: StubUpstream
 ) -> None:
-    upstream.script = lambda seen, wire: wire.cut()
+    upstream.sends()
     assert ask(site)[0] == 502
     assert site.span().attributes["error.type"] == "upstream_disconnected"
 
@@ -163,11 +131,7 @@ def test_an_upstream_that_hangs_up_without_a_word_is_a_bad_gateway(
 def test_what_is_no_http_is_a_bad_gateway(
     site: Site, upstream: StubUpstream, garbage: bytes
 ) -> None:
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(garbage)
-        wire.cut()
-
-    upstream.script = script
+    upstream.sends(garbage)
     status, problem = ask(site)
     assert status == 502
     assert "The upstream 'one'" in problem["detail"]
@@ -185,9 +149,7 @@ def test_chunks_that_are_none_cut_the_answer(site: Site, upstream: StubUpstream)
 
     upstream.script = script
     with raw_call(site.port, http_request(CHAT, b"{}")) as wire:
-        received = b""
-        while b"Hi" not in received:
-            received += wire.recv(65536)
+        read_until(wire, b"Hi")
         arrived.set()
         assert not read_all(wire).endswith(b"0\r\n\r\n")
     span = site.span()
@@ -214,8 +176,7 @@ def test_an_answer_that_is_not_understood_passes_and_is_recorded(
     site: Site, upstream: StubUpstream, content: bytes
 ) -> None:
     upstream.answers(content)
-    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
-        assert read_all(wire).partition(b"\r\n\r\n")[2] == content
+    assert exchange(site, CHAT)[1] == content
     span = site.span()
     assert span.attributes["http.response.status_code"] == 200
     json.dumps(span.attributes)
@@ -256,17 +217,6 @@ def test_a_request_that_is_not_understood_passes_and_is_recorded(
         assert len(span.name) < 1100
 
 
-def test_an_error_in_the_midst_of_a_stream_is_recorded(site: Site, upstream: StubUpstream) -> None:
-    upstream.streams(
-        [hello("One"), event({"error": {"message": "Overloaded.", "type": "overloaded_error"}})]
-    )
-    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
-        read_all(wire)
-    span = site.span()
-    assert (span.status, span.message) == ("error", "Overloaded.")
-    assert span.attributes["error.type"] == "overloaded_error"
-
-
 # Sizes
 
 
@@ -292,8 +242,7 @@ def test_a_large_call_passes_and_its_recording_is_bounded(
     body = json.dumps({"model": "m", "messages": [*many, {"role": "user", "content": text}]})
     answer = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
     upstream.answers(answer)
-    with raw_call(site.port, http_request(CHAT, body.encode(), {"connection": "close"})) as wire:
-        assert read_all(wire).partition(b"\r\n\r\n")[2] == answer
+    assert exchange(site, CHAT, body.encode())[1] == answer
     assert upstream.seen[0].body == body.encode()
     span = site.span()
     assert len(json.dumps(span.attributes)) < 700_000
@@ -310,8 +259,7 @@ def test_a_decompression_bomb_harms_nobody(site: Site, upstream: StubUpstream) -
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join(packer.compress(b" " * 1_000_000) for _ in range(100)) + packer.flush()
     upstream.answers(bomb, content_encoding="gzip")
-    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
-        assert read_all(wire).endswith(bomb[-100:])
+    assert exchange(site, CHAT)[1].endswith(bomb[-100:])
     assert "longer than" in site.span().attributes["ratchet.recording.error"]
 
 
@@ -322,24 +270,13 @@ def test_a_decompression_bomb_harms_nobody(site: Site, upstream: StubUpstream) -
 def test_a_client_that_hangs_up_ends_the_upstreams_call(
     site: Site, upstream: StubUpstream, stream: bool
 ) -> None:
-    ended = threading.Event()
-    asked = threading.Event()
-
-    def script(seen: Seen, wire: Wire) -> None:
-        if stream:
-            wire.send(stream_head() + chunk(hello("Hi")))
-        asked.set()
-        if wire.wait_for_end():
-            ended.set()
-
-    upstream.script = script
+    begun = [stream_head(), chunk(hello("Hi"))] if stream else []
+    told = upstream.sends(*begun, hangs=True)
     with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
-        assert asked.wait(60)
+        assert told.asked.wait(60)
         if stream:
-            received = b""
-            while b"Hi" not in received:
-                received += wire.recv(65536)
-    assert ended.wait(60), "the upstream does not know that the client is gone"
+            read_until(wire, b"Hi")
+    assert told.ended.wait(60), "the upstream does not know that the client is gone"
     span = site.span()
     assert (span.status, span.attributes["error.type"]) == ("error", "client_disconnected")
     if stream:
@@ -367,7 +304,7 @@ def test_a_slow_client_does_not_make_the_server_hold_the_answer(
 
     def script(seen: Seen, wire: Wire) -> None:
         wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: x/y\r\ncontent-length: %d\r\n\r\n" % whole)
-        wire.socket.settimeout(1.0)
+        wire.socket.settimeout(0.5)
         sent = 0
         try:
             while sent < whole:
@@ -396,51 +333,40 @@ def flaky(times: int, failure: bytes) -> Callable[[Seen, Wire], None]:
     return script
 
 
-def test_nothing_is_tried_again_unless_told(site: Site, upstream: StubUpstream) -> None:
-    upstream.script = flaky(1, reply({}, 500))
-    assert ask(site)[0] == 500
-    assert len(upstream.seen) == 1
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_failing_upstream_is_tried_again_when_told(
-    open_site: Callable[..., Site], upstream: StubUpstream, status: int
+@pytest.mark.parametrize(
+    ("retries", "failures", "status", "pause_s", "calls"),
+    [
+        (0, 1, 500, "0", 1),
+        (2, 2, 429, "0", 3),
+        (2, 2, 500, "0", 3),
+        (2, 2, 503, "0", 3),
+        (1, 9, 500, "0", 2),
+        (3, 9, 429, "3600", 1),
+    ],
+    ids=["untold", "429", "500", "503", "used up", "a long pause"],
+)
+def test_a_failing_upstream_is_tried_again_as_often_as_told(
+    open_site: Callable[..., Site],
+    upstream: StubUpstream,
+    retries: int,
+    failures: int,
+    status: int,
+    pause_s: str,
+    calls: int,
 ) -> None:
-    site = open_site(*both(upstream, retries=2))
-    upstream.script = flaky(2, reply({}, status, retry_after="0"))
-    assert ask(site, b'{"a": 1}') == (200, {"id": "ok"})
-    assert [seen.body for seen in upstream.seen] == [b'{"a": 1}'] * 3
-    assert site.span().attributes["ratchet.retries"] == 2
-
-
-def test_the_last_failure_is_the_answer_when_retries_are_used_up(
-    open_site: Callable[..., Site], upstream: StubUpstream
-) -> None:
-    site = open_site(*both(upstream, retries=1))
-    upstream.script = flaky(9, reply({"n": 1}, 500, retry_after="0"))
-    assert ask(site) == (500, {"n": 1})
-    assert len(upstream.seen) == 2
-
-
-def test_an_upstream_that_asks_for_a_long_pause_is_not_waited_for(
-    open_site: Callable[..., Site], upstream: StubUpstream
-) -> None:
-    site = open_site(*both(upstream, retries=3))
-    upstream.script = flaky(9, reply({"n": 1}, 429, retry_after="3600"))
-    assert ask(site) == (429, {"n": 1})
-    assert len(upstream.seen) == 1
+    site = open_site(*both(upstream, retries=retries))
+    upstream.script = flaky(failures, reply({"n": 1}, status, retry_after=pause_s))
+    expected = (200, {"id": "ok"}) if failures < calls else (status, {"n": 1})
+    assert ask(site, b'{"a": 1}') == expected
+    assert [seen.body for seen in upstream.seen] == [b'{"a": 1}'] * calls
+    assert site.span().attributes.get("ratchet.retries", 0) == calls - 1
 
 
 def test_a_stream_that_began_is_never_tried_again(
     open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
     site = open_site(*both(upstream, retries=3))
-
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(stream_head() + chunk(hello("One")))
-        wire.cut()
-
-    upstream.script = script
+    upstream.sends(stream_head(), chunk(hello("One")))
     with raw_call(site.port, http_request(CHAT, b"{}")) as wire:
         read_all(wire)
     assert len(upstream.seen) == 1
@@ -498,19 +424,6 @@ class Stubborn(SpanWriter):
 
     def post(self, records: Sequence[SpanRecord]) -> bool:
         return False if self.refuse else super().post(records)
-
-
-def test_every_call_is_recorded_though_the_writer_has_no_room(
-    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
-) -> None:
-    writer = Stubborn(disk)
-    site = open_site(*both(upstream), writer=writer)
-    upstream.answers({})
-    for _ in range(5):
-        assert ask(site)[0] == 200
-    assert disk.spans.of(None) == []
-    writer.refuse = False
-    site.spans(5)
 
 
 def test_recordings_wait_while_the_writer_holds_many_bytes(
@@ -650,29 +563,14 @@ def test_an_attempt_is_settled_when_its_calls_are_stored(
 def test_settling_includes_the_calls_that_a_killed_agent_left_open(
     site: Site, upstream: StubUpstream, attempt: tuple[str, int], disk: Store
 ) -> None:
-    asked = threading.Event()
-
-    def script(seen: Seen, wire: Wire) -> None:
-        wire.send(stream_head() + chunk(hello("Hi")))
-        asked.set()
-        wire.wait_for_end()
-
-    upstream.script = script
+    told = upstream.sends(stream_head(), chunk(hello("Hi")), hangs=True)
     rollout_id, fence = attempt
     target = f"/gateway/{rollout_id}@{fence}/openai/v1/chat/completions"
     with raw_call(site.port, http_request(target, b'{"stream": true}')):
-        assert asked.wait(60)
+        assert told.asked.wait(60)
     site.run(site.gateway.flush_attempt(rollout_id, fence))
     (span,) = disk.spans.of(rollout_id, fence)
     assert span.attributes["error.type"] == "client_disconnected"
-
-
-def test_settling_what_made_no_calls_is_immediate(site: Site) -> None:
-    async def settle() -> None:
-        async with asyncio.timeout(0):
-            await site.gateway.flush_attempt("nobody", 1)
-
-    site.run(settle())
 
 
 def test_a_server_that_ends_lets_calls_end_and_stores_them(
@@ -702,15 +600,9 @@ def test_a_server_that_may_wait_no_longer_cuts_calls_and_stores_them(
     open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
 ) -> None:
     site = open_site(*both(upstream), drain_s=0.05)
-    asked = threading.Event()
-
-    def script(seen: Seen, wire: Wire) -> None:
-        asked.set()
-        wire.wait_for_end()
-
-    upstream.script = script
+    told = upstream.sends(hangs=True)
     with raw_call(site.port, http_request(CHAT, b"{}")):
-        assert asked.wait(60)
+        assert told.asked.wait(60)
         site.run(site.gateway.close())
     site.close()
     (span,) = disk.spans.of(None)

@@ -10,16 +10,12 @@ import pytest
 from ratchet.observe.model_apis import MODEL_APIS, chat, responses
 from ratchet.observe.model_apis.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
 from ratchet.server.gateway.sse import EVENT_LIMIT, EventStreamParser
-from tests.server.gateway.conftest import Site, http_request, raw_call, read_all
+from tests.server.gateway.conftest import Site, exchange
 from tests.server.gateway.upstreams import StubUpstream
 
-CHAT = "/gateway/bot/openai/v1/chat/completions"
 
-
-def ask(site: Site, body: Any, target: str = CHAT, **headers: str) -> None:
-    request = http_request(target, json.dumps(body).encode(), {"connection": "close", **headers})
-    with raw_call(site.port, request) as wire:
-        read_all(wire)
+def ask(site: Site, **headers: str) -> None:
+    exchange(site, "/gateway/bot/openai/v1/chat/completions", headers=headers)
 
 
 # Traces
@@ -27,7 +23,7 @@ def ask(site: Site, body: Any, target: str = CHAT, **headers: str) -> None:
 
 def test_a_call_joins_the_trace_that_the_client_names(site: Site, upstream: StubUpstream) -> None:
     upstream.answers({})
-    ask(site, {}, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+    ask(site, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
     span = site.span()
     assert (span.trace_id, span.parent_id) == ("a" * 32, "b" * 16)
     # It passes on, as it would without a gateway.
@@ -50,7 +46,7 @@ def test_an_invalid_trace_context_is_ignored(
     site: Site, upstream: StubUpstream, header: str
 ) -> None:
     upstream.answers({})
-    ask(site, {}, traceparent=header)
+    ask(site, traceparent=header)
     span = site.span()
     assert span.parent_id is None
     assert span.trace_id not in ("a" * 32, "0" * 32)

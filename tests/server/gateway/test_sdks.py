@@ -3,80 +3,96 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import anthropic
 import openai
 import pytest
 
 from tests.server.gateway.conftest import Site, messages
+from tests.server.gateway.other_providers import (
+    call,
+    completion,
+    completion_chunks,
+    message,
+    message_events,
+    text,
+    use,
+)
 from tests.server.gateway.upstreams import StubUpstream, event
 
-CHAT = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "gpt-4o-mini-2024-07-18",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "It is sunny."},
-            "finish_reason": "stop",
-        }
-    ],
-    "usage": {
-        "prompt_tokens": 1000,
-        "completion_tokens": 100,
-        "total_tokens": 1100,
-        "prompt_tokens_details": {"cached_tokens": 200, "cache_write_tokens": 100},
-        "completion_tokens_details": {"reasoning_tokens": 7},
-    },
+FUNCTION: dict[str, Any] = {
+    "name": "weather",
+    "description": "Tells the weather.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
+SYSTEM = "You know the weather."
 
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "weather",
-            "description": "Tells the weather.",
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-        },
-    }
-]
+streamed_or_not = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 
 
-def openai_client(site: Site, scope: str = "bot") -> openai.OpenAI:
+def openai_client(site: Site, scope: str = "bot") -> Any:
     return openai.OpenAI(base_url=site.url(scope), api_key="sk-mine", max_retries=0)
 
 
-def anthropic_client(site: Site, scope: str = "bot") -> anthropic.Anthropic:
+def anthropic_client(site: Site, scope: str = "bot") -> Any:
     return anthropic.Anthropic(
         base_url=site.url(scope, "anthropic"), api_key="sk-ant-mine", max_retries=0
     )
 
 
-def test_a_chat_is_answered_and_recorded(site: Site, upstream: StubUpstream) -> None:
-    upstream.answers(CHAT)
-    answer = openai_client(site).chat.completions.create(
+def recorded_call(id: str, city: str) -> dict[str, Any]:
+    """A call of the tool as spans have it."""
+    return {"type": "tool_call", "id": id, "name": "weather", "arguments": {"city": city}}
+
+
+def recorded_text(content: str, kind: str = "text") -> dict[str, Any]:
+    return {"type": kind, "content": content}
+
+
+@streamed_or_not
+def test_a_chat_with_tools_is_answered_and_recorded(
+    site: Site, upstream: StubUpstream, streams: bool
+) -> None:
+    calls = [call("call_0", "weather", '{"city": "Paris"}')]
+    calls.append(call("call_1", "weather", '{"city": "Rome"}'))
+    answer = completion("Let me look.", *calls, reason="tool_calls")
+    upstream.answers(answer)
+    options: dict[str, Any] = {}
+    if streams:
+        upstream.streams([*map(event, completion_chunks(answer)), event("[DONE]")])
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+    got = openai_client(site).chat.completions.create(
         model="gpt-4o-mini",
         messages=[
-            {"role": "system", "content": "You know the weather."},
-            {"role": "user", "content": "And in Paris?"},
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "tool_calls": [call("c", "weather", '{"city": "Oslo"}')]},
+            {"role": "tool", "tool_call_id": "c", "content": "rain"},
         ],
+        tools=[{"type": "function", "function": FUNCTION}],
         temperature=0.5,
         max_completion_tokens=50,
         stop=["\n"],
         seed=3,
+        **options,
     )
-    assert answer.choices[0].message.content == "It is sunny."
+    if streams:
+        words = "".join(each.choices[0].delta.content or "" for each in got if each.choices)
+    else:
+        words = got.choices[0].message.content
+    assert words == "Let me look."
     assert upstream.seen[0].target == "/v1/chat/completions"
 
     span = site.span()
-    assert span.name == "chat gpt-4o-mini"
-    assert span.status == "ok"
-    assert span.parent_id is None
+    assert (span.name, span.status, span.parent_id) == ("chat gpt-4o-mini", "ok", None)
     assert span.start_ns < span.end_ns
     found = span.attributes
-    assert {key: found[key] for key in found if not key.endswith("messages")} == {
+    if streams:
+        assert found.pop("gen_ai.request.stream") is True
+        assert 0 < found.pop("gen_ai.response.time_to_first_chunk") < 10
+    said = ("messages", "definitions")
+    assert {key: found[key] for key in found if not key.endswith(said)} == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "server.address": "127.0.0.1",
@@ -89,206 +105,42 @@ def test_a_chat_is_answered_and_recorded(site: Site, upstream: StubUpstream) -> 
         "gen_ai.request.seed": 3,
         "gen_ai.response.id": "chatcmpl-1",
         "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
-        "gen_ai.response.finish_reasons": ["stop"],
-        "gen_ai.usage.input_tokens": 1000,
-        "gen_ai.usage.output_tokens": 100,
-        "gen_ai.usage.cache_read.input_tokens": 200,
-        "gen_ai.usage.cache_creation.input_tokens": 100,
-        "gen_ai.usage.reasoning.output_tokens": 7,
+        "gen_ai.response.finish_reasons": ["tool_calls"],
+        "gen_ai.usage.input_tokens": 15,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 2,
+        "gen_ai.usage.cache_creation.input_tokens": 3,
+        "gen_ai.usage.reasoning.output_tokens": 1,
         "http.response.status_code": 200,
         # 0.15, 0.075 cached and 0.6 dollars for a million tokens.
-        "ratchet.cost_usd": pytest.approx(800 * 0.15e-6 + 200 * 0.075e-6 + 100 * 0.6e-6),
+        "ratchet.cost_usd": pytest.approx(13 * 0.15e-6 + 2 * 0.075e-6 + 5 * 0.6e-6),
     }
+    result = {"type": "tool_call_response", "id": "c", "response": "rain"}
     assert messages(span, "gen_ai.input.messages") == [
-        {"role": "system", "parts": [{"type": "text", "content": "You know the weather."}]},
-        {"role": "user", "parts": [{"type": "text", "content": "And in Paris?"}]},
+        {"role": "system", "parts": [recorded_text(SYSTEM)]},
+        {"role": "user", "parts": [recorded_text("Weather?")]},
+        {"role": "assistant", "parts": [recorded_call("c", "Oslo")]},
+        {"role": "tool", "parts": [result]},
     ]
+    parts = [recorded_text("Let me look.")]
+    parts += [recorded_call("call_0", "Paris"), recorded_call("call_1", "Rome")]
     assert messages(span, "gen_ai.output.messages") == [
-        {
-            "role": "assistant",
-            "parts": [{"type": "text", "content": "It is sunny."}],
-            "finish_reason": "stop",
-        }
+        {"role": "assistant", "parts": parts, "finish_reason": "tool_calls"}
     ]
+    assert messages(span, "gen_ai.tool.definitions") == [{"type": "function", **FUNCTION}]
 
 
-def chat_chunk(delta: dict[str, object], **more: object) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": None, **more}
-    return event(
-        {
-            "id": "chatcmpl-2",
-            "object": "chat.completion.chunk",
-            "created": 1,
-            "model": "gpt-4o-mini",
-            "choices": [choice],
-        }
-    )
-
-
-def test_a_streamed_chat_with_tools_is_recorded_as_one_answer(
-    site: Site, upstream: StubUpstream
-) -> None:
-    def call(index: int, **function: str) -> dict[str, object]:
-        first = {"id": f"call_{index}", "type": "function"} if "name" in function else {}
-        return {"tool_calls": [{"index": index, **first, "function": function}]}
-
-    usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
-    upstream.streams(
-        [
-            chat_chunk({"role": "assistant", "content": ""}),
-            chat_chunk({"content": "Let me "}),
-            chat_chunk({"content": "look."}),
-            chat_chunk(call(0, name="weather", arguments="")),
-            chat_chunk(call(0, arguments='{"city": "Pa')),
-            chat_chunk(call(0, arguments='ris"}')),
-            chat_chunk(call(1, name="weather", arguments='{"city": "Rome"}')),
-            chat_chunk({}, finish_reason="tool_calls"),
-            event({"id": "chatcmpl-2", "model": "gpt-4o-mini", "choices": [], "usage": usage}),
-            event("[DONE]"),
-        ]
-    )
-    stream = openai_client(site).chat.completions.create(
-        model="gpt-4o-mini",
-        messages=[
-            {"role": "user", "content": "Weather?"},
-            {
-                "role": "assistant",
-                "tool_calls": [
-                    {
-                        "id": "call_9",
-                        "type": "function",
-                        "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
-                    }
-                ],
-            },
-            {"role": "tool", "tool_call_id": "call_9", "content": "rain"},
-        ],
-        tools=TOOLS,  # type: ignore[arg-type]
-        stream=True,
-        stream_options={"include_usage": True},
-    )
-    words = "".join(c.choices[0].delta.content or "" for c in stream if c.choices)
-    assert words == "Let me look."
-
-    span = site.span()
-    found = span.attributes
-    assert found["gen_ai.request.stream"] is True
-    assert found["gen_ai.response.finish_reasons"] == ["tool_calls"]
-    assert found["gen_ai.usage.input_tokens"] == 9
-    assert found["gen_ai.usage.output_tokens"] == 4
-    assert 0 < found["gen_ai.response.time_to_first_chunk"] < 10
-    assert messages(span, "gen_ai.output.messages") == [
-        {
-            "role": "assistant",
-            "parts": [
-                {"type": "text", "content": "Let me look."},
-                {
-                    "type": "tool_call",
-                    "id": "call_0",
-                    "name": "weather",
-                    "arguments": {"city": "Paris"},
-                },
-                {
-                    "type": "tool_call",
-                    "id": "call_1",
-                    "name": "weather",
-                    "arguments": {"city": "Rome"},
-                },
-            ],
-            "finish_reason": "tool_calls",
-        }
-    ]
-    assert messages(span, "gen_ai.input.messages")[1:] == [
-        {
-            "role": "assistant",
-            "parts": [
-                {
-                    "type": "tool_call",
-                    "id": "call_9",
-                    "name": "weather",
-                    "arguments": {"city": "Oslo"},
-                }
-            ],
-        },
-        {
-            "role": "tool",
-            "parts": [{"type": "tool_call_response", "id": "call_9", "response": "rain"}],
-        },
-    ]
-    assert messages(span, "gen_ai.tool.definitions") == [
-        {"type": "function", **TOOLS[0]["function"]}  # type: ignore[dict-item]
-    ]
-
-
-def test_a_response_is_answered_and_recorded(site: Site, upstream: StubUpstream) -> None:
-    upstream.answers(RESPONSE)
-    answer = openai_client(site).responses.create(
-        model="gpt-4o-mini",
-        instructions="Be brief.",
-        input=[
-            {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
-            {
-                "type": "function_call",
-                "call_id": "c1",
-                "name": "weather",
-                "arguments": '{"city": "Oslo"}',
-            },
-            {"type": "function_call_output", "call_id": "c1", "output": "rain"},
-        ],
-        tools=[{"type": "function", "strict": None, **TOOLS[0]["function"]}],  # type: ignore[dict-item,list-item]
-        reasoning={"effort": "low"},
-        max_output_tokens=99,
-    )
-    assert answer.output_text == "Rain."
-    check_response_span(site)
-
-
-def test_a_streamed_response_is_recorded_like_a_whole_one(
-    site: Site, upstream: StubUpstream
-) -> None:
-    begun = {**RESPONSE, "status": "in_progress", "output": [], "usage": None}
-    upstream.streams(
-        [
-            event({"type": "response.created", "sequence_number": 0, "response": begun}, "x"),
-            event(
-                {
-                    "type": "response.output_text.delta",
-                    "sequence_number": 1,
-                    "item_id": "m1",
-                    "output_index": 1,
-                    "content_index": 0,
-                    "delta": "Rain.",
-                    "logprobs": [],
-                }
-            ),
-            event({"type": "response.completed", "sequence_number": 2, "response": RESPONSE}),
-        ]
-    )
-    stream = openai_client(site).responses.create(
-        model="gpt-4o-mini", instructions="Be brief.", input="Weather?", stream=True
-    )
-    kinds = [each.type for each in stream]
-    assert kinds[-1] == "response.completed"
-    check_response_span(site)
-
-
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "id": "resp_1",
     "object": "response",
     "created_at": 1,
     "status": "completed",
-    "error": None,
-    "incomplete_details": None,
     "model": "gpt-4o-mini-2024-07-18",
     "parallel_tool_calls": True,
     "tool_choice": "auto",
     "tools": [],
     "output": [
-        {
-            "type": "reasoning",
-            "id": "rs_1",
-            "summary": [{"type": "summary_text", "text": "Clouds."}],
-        },
+        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Clouds."}]},
         {
             "type": "message",
             "id": "m1",
@@ -302,7 +154,6 @@ RESPONSE = {
             "call_id": "c2",
             "name": "weather",
             "arguments": '{"city": "Rome"}',
-            "status": "completed",
         },
     ],
     "usage": {
@@ -315,7 +166,35 @@ RESPONSE = {
 }
 
 
-def check_response_span(site: Site) -> None:
+@streamed_or_not
+def test_a_response_is_answered_and_recorded(
+    site: Site, upstream: StubUpstream, streams: bool
+) -> None:
+    upstream.answers(RESPONSE)
+    if streams:
+        begun = {**RESPONSE, "status": "in_progress", "output": [], "usage": None}
+        place = {"item_id": "m1", "output_index": 1, "content_index": 0, "logprobs": []}
+        told = [
+            {"type": "response.created", "response": begun},
+            {"type": "response.output_text.delta", "delta": "Rain.", **place},
+            {"type": "response.completed", "response": RESPONSE},
+        ]
+        upstream.streams([event({**each, "sequence_number": n}) for n, each in enumerate(told)])
+    call = {"call_id": "c1", "name": "weather", "arguments": '{"city": "Oslo"}'}
+    got = openai_client(site).responses.create(
+        model="gpt-4o-mini",
+        instructions="Be brief.",
+        input=[
+            {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
+            {"type": "function_call", **call},
+            {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+        ],
+        tools=[{"type": "function", "strict": None, **FUNCTION}],
+        reasoning={"effort": "low"},
+        max_output_tokens=99,
+        stream=streams,
+    )
+    assert ([*got][-1].response if streams else got).output_text == "Rain."
     span = site.span()
     found = span.attributes
     assert found["gen_ai.operation.name"] == "chat"
@@ -326,45 +205,24 @@ def check_response_span(site: Site) -> None:
     assert found["gen_ai.usage.cache_creation.input_tokens"] == 4
     assert found["gen_ai.usage.reasoning.output_tokens"] == 3
     assert found["ratchet.cost_usd"] > 0
-    assert messages(span, "gen_ai.system_instructions") == [
-        {"type": "text", "content": "Be brief."}
-    ]
+    assert messages(span, "gen_ai.system_instructions") == [recorded_text("Be brief.")]
+    parts = [recorded_text("Clouds.", "reasoning"), recorded_text("Rain.")]
+    parts.append(recorded_call("c2", "Rome"))
     assert messages(span, "gen_ai.output.messages") == [
-        {
-            "role": "assistant",
-            "parts": [
-                {"type": "reasoning", "content": "Clouds."},
-                {"type": "text", "content": "Rain."},
-                {
-                    "type": "tool_call",
-                    "id": "c2",
-                    "name": "weather",
-                    "arguments": {"city": "Rome"},
-                },
-            ],
-            "finish_reason": "completed",
-        }
+        {"role": "assistant", "parts": parts, "finish_reason": "completed"}
     ]
     given = messages(span, "gen_ai.input.messages")
-    assert given[0] == {"role": "user", "parts": [{"type": "text", "content": "Weather?"}]}
-    if len(given) > 1:
-        assert given[2]["parts"][0]["response"] == "rain"
+    assert given[0] == {"role": "user", "parts": [recorded_text("Weather?")]}
+    assert given[2]["parts"][0]["response"] == "rain"
 
 
 def test_embeddings_are_recorded_without_the_vectors(site: Site, upstream: StubUpstream) -> None:
-    upstream.answers(
-        {
-            "object": "list",
-            "model": "text-embedding-3-small",
-            "data": [
-                {"object": "embedding", "index": 0, "embedding": [0.1, 0.2, 0.3]},
-                {"object": "embedding", "index": 1, "embedding": [0.1, 0.2, 0.3]},
-            ],
-            "usage": {"prompt_tokens": 6, "total_tokens": 6},
-        }
-    )
+    vectors = [{"object": "embedding", "index": n, "embedding": [0.1, 0.2, 0.3]} for n in (0, 1)]
+    usage = {"prompt_tokens": 6, "total_tokens": 6}
+    model = "text-embedding-3-small"
+    upstream.answers({"object": "list", "model": model, "data": vectors, "usage": usage})
     answer = openai_client(site).embeddings.create(
-        model="text-embedding-3-small", input=["one", "two"], encoding_format="float"
+        model=model, input=["one", "two"], encoding_format="float"
     )
     assert len(answer.data) == 2
     span = site.span()
@@ -378,113 +236,57 @@ def test_embeddings_are_recorded_without_the_vectors(site: Site, upstream: StubU
 
 
 def test_a_completion_is_answered_and_recorded(site: Site, upstream: StubUpstream) -> None:
-    upstream.streams(
-        [
-            event({"id": "cmpl-1", "model": "m", "choices": [{"index": 0, "text": "Once "}]}),
-            event(
-                {
-                    "id": "cmpl-1",
-                    "model": "m",
-                    "choices": [{"index": 0, "text": "more", "finish_reason": "length"}],
-                }
-            ),
-            event("[DONE]"),
-        ]
-    )
+    choices = [{"text": "Once "}, {"text": "more", "finish_reason": "length"}]
+    told = [{"id": "c", "model": "m", "choices": [{"index": 0, **choice}]} for choice in choices]
+    upstream.streams([*map(event, told), event("[DONE]")])
     stream = openai_client(site).completions.create(model="m", prompt="Again:", stream=True)
     assert "".join(each.choices[0].text for each in stream) == "Once more"
     span = site.span()
     assert span.name == "text_completion m"
     assert messages(span, "gen_ai.input.messages")[0]["parts"][0]["content"] == "Again:"
     assert messages(span, "gen_ai.output.messages") == [
-        {
-            "role": "assistant",
-            "parts": [{"type": "text", "content": "Once more"}],
-            "finish_reason": "length",
-        }
+        {"role": "assistant", "parts": [recorded_text("Once more")], "finish_reason": "length"}
     ]
 
 
-MESSAGE = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude-sonnet-4-6",
-    "content": [
+@streamed_or_not
+def test_a_message_is_answered_and_recorded(
+    site: Site, upstream: StubUpstream, streams: bool
+) -> None:
+    model = "claude-sonnet-4-6"
+    answer = message(
         {"type": "thinking", "thinking": "Hm.", "signature": "s"},
-        {"type": "text", "text": "Let me look."},
-        {"type": "tool_use", "id": "tu_1", "name": "weather", "input": {"city": "Paris"}},
-    ],
-    "stop_reason": "tool_use",
-    "stop_sequence": None,
-    "usage": {
-        "input_tokens": 10,
-        "cache_creation_input_tokens": 3,
-        "cache_read_input_tokens": 2,
-        "output_tokens": 5,
-    },
-}
-
-MESSAGE_EVENTS = [
-    {
-        "type": "message_start",
-        "message": {
-            **MESSAGE,
-            "content": [],
-            "stop_reason": None,
-            "usage": {**MESSAGE["usage"], "output_tokens": 1},  # type: ignore[dict-item]
-        },
-    },
-    {
-        "type": "content_block_start",
-        "index": 0,
-        "content_block": {"type": "thinking", "thinking": "", "signature": ""},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "thinking_delta", "thinking": "Hm."},
-    },
-    {"type": "content_block_stop", "index": 0},
-    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-    {"type": "ping"},
-    {
-        "type": "content_block_delta",
-        "index": 1,
-        "delta": {"type": "text_delta", "text": "Let me "},
-    },
-    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "look."}},
-    {"type": "content_block_stop", "index": 1},
-    {
-        "type": "content_block_start",
-        "index": 2,
-        "content_block": {"type": "tool_use", "id": "tu_1", "name": "weather", "input": {}},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 2,
-        "delta": {"type": "input_json_delta", "partial_json": '{"city": '},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 2,
-        "delta": {"type": "input_json_delta", "partial_json": '"Paris"}'},
-    },
-    {"type": "content_block_stop", "index": 2},
-    {
-        "type": "message_delta",
-        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
-        "usage": {"output_tokens": 5},
-    },
-    {"type": "message_stop"},
-]
-
-
-def check_message_span(site: Site) -> None:
+        text("Let me look."),
+        use("tu_1", "weather", {"city": "Paris"}),
+        stop_reason="tool_use",
+        model=model,
+    )
+    result = {"type": "tool_result", "tool_use_id": "tu_0", "content": "rain"}
+    asked: dict[str, Any] = {
+        "model": model,
+        "max_tokens": 100,
+        "system": [text(SYSTEM)],
+        "messages": [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": [use("tu_0", "weather", {"city": "Oslo"})]},
+            {"role": "user", "content": [result]},
+        ],
+        "tools": [{"name": "weather", "input_schema": {"type": "object"}}],
+    }
+    if streams:
+        upstream.streams([event(each, each["type"]) for each in message_events(answer)])
+        with anthropic_client(site).messages.stream(**asked) as stream:
+            assert "".join(stream.text_stream) == "Let me look."
+    else:
+        upstream.answers(answer)
+        assert anthropic_client(site).messages.create(**asked).stop_reason == "tool_use"
+    assert upstream.seen[0].target == "/v1/messages"
+    assert upstream.seen[0].header("anthropic-version")
     span = site.span()
     found = span.attributes
+    assert ("gen_ai.response.time_to_first_chunk" in found) == streams
     assert found["gen_ai.provider.name"] == "anthropic"
-    assert found["gen_ai.response.model"] == "claude-sonnet-4-6"
+    assert found["gen_ai.response.model"] == model
     # The convention counts cached tokens as input, Anthropic does not.
     assert found["gen_ai.usage.input_tokens"] == 15
     assert found["gen_ai.usage.output_tokens"] == 5
@@ -494,75 +296,17 @@ def check_message_span(site: Site) -> None:
     assert found["ratchet.cost_usd"] == pytest.approx(
         10 * 3e-6 + 2 * 0.3e-6 + 3 * 3.75e-6 + 5 * 15e-6
     )
-    assert messages(span, "gen_ai.system_instructions") == [
-        {"type": "text", "content": "You know the weather."}
-    ]
+    assert messages(span, "gen_ai.system_instructions") == [recorded_text(SYSTEM)]
+    parts = [recorded_text("Hm.", "reasoning"), recorded_text("Let me look.")]
+    parts.append(recorded_call("tu_1", "Paris"))
     assert messages(span, "gen_ai.output.messages") == [
-        {
-            "role": "assistant",
-            "parts": [
-                {"type": "reasoning", "content": "Hm."},
-                {"type": "text", "content": "Let me look."},
-                {
-                    "type": "tool_call",
-                    "id": "tu_1",
-                    "name": "weather",
-                    "arguments": {"city": "Paris"},
-                },
-            ],
-            "finish_reason": "tool_use",
-        }
+        {"role": "assistant", "parts": parts, "finish_reason": "tool_use"}
     ]
-
-
-def test_a_message_is_answered_and_recorded(site: Site, upstream: StubUpstream) -> None:
-    upstream.answers(MESSAGE)
-    answer = anthropic_client(site).messages.create(
-        model="claude-sonnet-4-6",
-        max_tokens=100,
-        system=[{"type": "text", "text": "You know the weather."}],
-        messages=[
-            {"role": "user", "content": "Weather?"},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "tool_use", "id": "tu_0", "name": "weather", "input": {"city": "Oslo"}}
-                ],
-            },
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "tu_0", "content": "rain"}],
-            },
-        ],
-        tools=[{"name": "weather", "input_schema": {"type": "object"}}],
-    )
-    assert answer.stop_reason == "tool_use"
-    assert upstream.seen[0].target == "/v1/messages"
-    assert upstream.seen[0].header("anthropic-version")
-    check_message_span(site)
-    span = site.span()
     given = messages(span, "gen_ai.input.messages")
     assert given[1]["parts"][0]["arguments"] == {"city": "Oslo"}
-    assert given[2] == {
-        "role": "user",
-        "parts": [{"type": "tool_call_response", "id": "tu_0", "response": "rain"}],
-    }
+    response = {"type": "tool_call_response", "id": "tu_0", "response": "rain"}
+    assert given[2] == {"role": "user", "parts": [response]}
     assert messages(span, "gen_ai.tool.definitions")[0]["parameters"] == {"type": "object"}
-
-
-def test_a_streamed_message_is_recorded_like_a_whole_one(
-    site: Site, upstream: StubUpstream
-) -> None:
-    upstream.streams([event(each, str(each["type"])) for each in MESSAGE_EVENTS])
-    with anthropic_client(site).messages.stream(
-        model="claude-sonnet-4-6",
-        max_tokens=100,
-        system="You know the weather.",
-        messages=[{"role": "user", "content": "Weather?"}],
-    ) as stream:
-        assert "".join(stream.text_stream) == "Let me look."
-    check_message_span(site)
-    assert site.span().attributes["gen_ai.response.time_to_first_chunk"] > 0
 
 
 def test_models_and_token_counts_pass_through_unrecorded(

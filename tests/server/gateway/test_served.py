@@ -12,22 +12,21 @@ from typing import Any
 import openai
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.gateway import Upstream
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.serve import ServeSettings
+from tests.server.api.conftest import report
 from tests.server.gateway.conftest import Site, both
+from tests.server.gateway.other_providers import completion
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
 from tests.serving import RunningServer
 
-ANSWER = {
-    "id": "x",
-    "object": "chat.completion",
-    "created": 1,
+USED = {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000}
+ANSWER = {**completion("Hi"), "id": "x", "model": "gpt-4o-mini", "usage": USED}
+ASKED: dict[str, Any] = {
     "model": "gpt-4o-mini",
-    "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
-    ],
-    "usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000},
+    "messages": [{"role": "user", "content": "Hello"}],
 }
 
 
@@ -48,9 +47,24 @@ def ask(server: RunningServer, scope: str, key: str) -> Any:
     client = openai.OpenAI(
         base_url=f"{server.url}/gateway/{scope}/openai/v1", api_key=key, max_retries=0
     )
-    return client.chat.completions.create(
-        model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello"}]
-    )
+    return client.chat.completions.create(**ASKED)
+
+
+def claimed(http: httpx2.Client, **rollout: Any) -> dict[str, Any]:
+    """The claim of the first attempt of the rollout `r-1`."""
+    made = http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?", **rollout}]})
+    assert made.status_code == 200, made.text
+    claim: dict[str, Any] = http.post("/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][
+        0
+    ]
+    return claim
+
+
+def finish(http: httpx2.Client, status: str = "succeeded", **more: Any) -> str:
+    """What a rollout is after its first attempt ended so."""
+    body = {"outcomes": [report("r-1", status, **more)]}
+    done = http.post("/v1/rollouts/finish", json=body).raise_for_status()
+    return str(done.json()["results"][0]["status"])
 
 
 def test_an_attempt_pays_for_its_calls_and_may_make_none_when_it_is_over(
@@ -58,27 +72,14 @@ def test_an_attempt_pays_for_its_calls_and_may_make_none_when_it_is_over(
 ) -> None:
     upstream.answers(ANSWER)
     with server.client() as http:
-        made = http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
-        assert made.status_code == 200, made.text
-        body = {"queue": "default", "worker": "w", "limit": 1, "lease_s": 60}
-        claim = http.post("/v1/rollouts/claim", json=body).json()["claims"][0]
+        claim = claimed(http)
         scope, token = f"r-1@{claim['fence']}", claim["token"]
         for _ in range(2):
             assert ask(server, scope, token).choices[0].message.content == "Hi"
         assert upstream.seen[0].header("authorization") == "Bearer sk-provider"
         with pytest.raises(openai.PermissionDeniedError, match="gives no access to"):
             ask(server, "r-1@7", token)
-
-        outcome = {
-            "rollout_id": "r-1",
-            "fence": claim["fence"],
-            "status": "succeeded",
-            "started_at": 1.0,
-            "ended_at": 2.0,
-            "duration_s": 1.0,
-        }
-        done = http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).json()
-        assert done["results"][0]["status"] == "succeeded"
+        assert finish(http) == "succeeded"
         # Its calls are stored when it is finished, with what they cost.
         assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.3)
         assert len(http.get("/v1/rollouts/r-1/spans").json()["spans"]) == 2
@@ -104,12 +105,11 @@ def test_streams_of_a_caller_are_held_and_may_be_refused(
     site = open_site(*both(upstream), stream=hold)
     upstream.streams([])
     client = openai.OpenAI(base_url=site.url("bot"), api_key="sk-x", max_retries=0)
-    asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-    list(client.chat.completions.create(**asked, stream=True))
+    list(client.chat.completions.create(**ASKED, stream=True))
     with pytest.raises(openai.RateLimitError, match=r"One is enough\."):
-        client.chat.completions.create(**asked, stream=True)
+        client.chat.completions.create(**ASKED, stream=True)
     upstream.answers(ANSWER)
-    assert client.chat.completions.create(**asked).id == "x"  # not streamed, so nothing is held
+    assert client.chat.completions.create(**ASKED).id == "x"  # not streamed, so nothing is held
 
 
 def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
@@ -117,10 +117,7 @@ def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
 ) -> None:
     upstream.answers(ANSWER)
     with server.client() as http:
-        made = http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
-        assert made.status_code == 200, made.text
-        body = {"queue": "default", "worker": "w", "limit": 1, "lease_s": 60}
-        claim = http.post("/v1/rollouts/claim", json=body).json()["claims"][0]
+        claim = claimed(http)
         ask(server, f"r-1@{claim['fence']}", claim["token"])
         mine = {
             "trace_id": "1" * 32,
@@ -135,20 +132,8 @@ def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
                 "gen_ai.usage.output_tokens": 0,
             },
         }
-        outcome = {
-            "rollout_id": "r-1",
-            "fence": claim["fence"],
-            "status": "succeeded",
-            "started_at": 1.0,
-            "ended_at": 2.0,
-            "duration_s": 1.0,
-            "spans": [mine],
-        }
-        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]})
+        finish(http, spans=[mine])
         assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.15)
-
-
-REPORT = {"rollout_id": "r-1", "fence": 1, "started_at": 1.0, "ended_at": 2.0, "duration_s": 1.0}
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["rollout ended", "queued again"])
@@ -163,15 +148,11 @@ def test_a_call_that_outlasts_its_attempt_costs_what_it_costs_until_the_rollout_
 
     upstream.script = script
     with server.client() as http, ThreadPoolExecutor() as threads:
-        attempts = 1 if ends else 2
-        made = {"id": "r-1", "input": "?", "max_attempts": attempts}
-        http.post("/v1/rollouts", json={"rollouts": [made]}).raise_for_status()
-        claim = http.post("/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][0]
+        claim = claimed(http, max_attempts=1 if ends else 2)
         call = threads.submit(ask, server, "r-1@1", claim["token"])
         while not upstream.seen:
             time.sleep(0.01)
-        outcome = {**REPORT, "status": "failed"}
-        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).raise_for_status()
+        finish(http, "failed")
         answer.set()
         assert call.result().choices[0].message.content == "Hi"
         while not (spans := http.get("/v1/rollouts/r-1/spans").json()["spans"]):
@@ -187,18 +168,15 @@ def test_a_key_pays_for_no_attempt_unless_it_shows_the_attempts_token(
     server: RunningServer, upstream: StubUpstream
 ) -> None:
     upstream.answers(ANSWER)
-    body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}]}
     with server.client() as http:
-        http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
-        claim = http.post("/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][0]
-        token = claim["token"]
+        token = claimed(http)["token"]
         key = http.post("/v1/keys", json={"name": "k", "scopes": ["ingest"]}).json()["secret"]
 
     def call(scope: str, named: str = "") -> int:
         headers = {"x-ratchet-rollout": named} if named else {}
         with server.client(key) as mine:
             path = f"/gateway/{scope}/openai/v1/chat/completions"
-            return mine.post(path, json=body, headers=headers).status_code
+            return mine.post(path, json=ASKED, headers=headers).status_code
 
     assert (call("r-1@1"), call("support", "r-1@1")) == (403, 403)
     wrong = token[:-1] + ("x" if token[-1] != "x" else "y")
@@ -206,8 +184,7 @@ def test_a_key_pays_for_no_attempt_unless_it_shows_the_attempts_token(
     assert upstream.seen == []
     assert (call("support", token), call(token), call("r-1@1", token)) == (200, 200, 200)
     with server.client() as http:
-        outcome = {**REPORT, "status": "succeeded"}
-        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).raise_for_status()
+        finish(http)
         assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.45)
     assert call("support", token) == 409
 
@@ -218,22 +195,17 @@ def test_a_services_call_belongs_to_the_attempt_that_it_names(
 ) -> None:
     upstream.answers(ANSWER)
     with server.client() as http:
-        http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
-        claim = {"worker": "w", "limit": 1, "lease_s": 60}
-        http.post("/v1/rollouts/claim", json=claim).raise_for_status()
+        claimed(http)
         named: dict[str, Any] = {"headers": {"x-ratchet-rollout": "r-1@1"}}
         if way == "query parameter":
             named = {"params": {"ratchet_rollout": "r-1@1", "api-version": "2"}}
         path = "/gateway/support/openai/v1/chat/completions"
-        body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}]}
-        http.post(path, json=body, **named).raise_for_status()
+        http.post(path, json=ASKED, **named).raise_for_status()
         sent = upstream.seen[-1]
         assert sent.header("x-ratchet-rollout") is None
         assert "ratchet_rollout" not in sent.target
         assert ("api-version=2" in sent.target) == (way == "query parameter")
-        outcome = {"rollout_id": "r-1", "fence": 1, "status": "succeeded", "output": "Hi"}
-        outcome |= {"started_at": 1.0, "ended_at": 2.0, "duration_s": 1.0}
-        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).raise_for_status()
+        finish(http, output="Hi")
         spans = http.get("/v1/rollouts/r-1/spans").json()["spans"]
         assert [span["attributes"]["gen_ai.request.model"] for span in spans] == ["gpt-4o-mini"]
 

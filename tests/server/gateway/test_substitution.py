@@ -8,12 +8,13 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
-import anthropic
 import openai
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.gateway import MODEL_APIS, GatewayTarget
 from ratchet.server.gateway.substitution import CACHE_TTL_S, PromptSubstituter
 from ratchet.store import Store
@@ -41,6 +42,7 @@ CHAT = MODEL_APIS["openai", "chat/completions"]
 SOURCE = PromptTemplate("You are a booking assistant. Today is {date}.\n{documents}\nBe brief.")
 BETTER = PromptTemplate("{documents}\n\nYou book rooms. It is {date}. Ask back when unsure.")
 FILLED = {"date": "2026-11-02", "documents": "Room {7} is free."}
+OLD, NEW = SOURCE.format(**FILLED), BETTER.format(**FILLED)
 BOT = GatewayTarget(agent="bot")
 
 
@@ -87,10 +89,6 @@ def world(disk: Store) -> World:
 @pytest.fixture
 def improved(world: World) -> Candidate:
     """The agent's source is registered, a better prompt is active, and the agent switched on."""
-    return improve(world)
-
-
-def improve(world: World) -> Candidate:
     world.candidate(bot_system=SOURCE)
     better = world.candidate(bot_system=BETTER)
     world.switch()
@@ -100,6 +98,11 @@ def improve(world: World) -> Candidate:
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(work)
+
+
+def substituted(world: World, request: Any, target: GatewayTarget = BOT) -> Any:
+    """What becomes of a call, None when it stays as it is."""
+    return run(PromptSubstituter(world.store)(target, request, CHAT))
 
 
 def chat(*system: str, user: str = "Hello") -> dict[str, Any]:
@@ -115,16 +118,11 @@ def test_beside_instructions_a_users_message_holds_a_users_prompts_alone(world: 
     )
     world.switch()
     world.activate(better)
-    substitute = PromptSubstituter(world.store)
-    quoted = chat(SOURCE.format(**FILLED), user=SOURCE.format(**FILLED))
-    changed = run(substitute(BOT, quoted, CHAT))
-    assert changed is not None
-    assert changed.request == chat(BETTER.format(**FILLED), user=SOURCE.format(**FILLED))
+    changed = substituted(world, chat(OLD, user=OLD))
+    assert changed.request == chat(NEW, user=OLD)
     around = chat("Be brief.", user="(1 of 2)\n" + ask.format(mail="Hi {x}"))
-    changed = run(substitute(BOT, around, CHAT))
-    assert changed is not None
     sent = "(1 of 2)\nFolders: a, b.\nSort this mail:\nHi {x}"
-    assert changed.request == chat("Be brief.", user=sent)
+    assert substituted(world, around).request == chat("Be brief.", user=sent)
 
 
 def test_several_prompts_in_one_text_are_all_replaced(world: World) -> None:
@@ -138,22 +136,10 @@ def test_several_prompts_in_one_text_are_all_replaced(world: World) -> None:
     world.switch()
     world.activate(better)
     user = f"# Task\n{task.format(mail='Hi {x}')}\n# Expected\n{expected.text}\nBegin."
-    changed = run(PromptSubstituter(world.store)(BOT, chat("Be brief.", user=user), CHAT))
-    assert changed is not None
+    changed = substituted(world, chat("Be brief.", user=user))
     sent = "# Task\nSort this mail: Hi {x}.\n# Expected\nOne word.\nBegin."
     assert changed.request == chat("Be brief.", user=sent)
     assert changed.attributes["ratchet.prompt.name"] == ["bot.user", "bot.rest.user"]
-
-
-def test_a_rollout_gets_its_own_candidates_prompt_whatever_is_active(
-    world: World, improved: Candidate
-) -> None:
-    other = PromptTemplate("Book rooms. {date} {documents}")
-    target = world.rollout(world.candidate(bot_system=other).id)
-    found = run(PromptSubstituter(world.store)(target, chat(SOURCE.format(**FILLED)), CHAT))
-    assert found is not None
-    assert found.request == chat(other.format(**FILLED))
-    assert found.attributes["ratchet.prompt.candidate_version"] == version_of(other)
 
 
 def test_nothing_is_replaced_for_an_agent_that_is_not_switched_on(
@@ -161,17 +147,16 @@ def test_nothing_is_replaced_for_an_agent_that_is_not_switched_on(
 ) -> None:
     world.switch(on=False)
     target = world.rollout(improved.id)
-    request = chat(SOURCE.format(**FILLED))
+    request = chat(OLD)
     for one in (BOT, target, GatewayTarget(agent="unknown")):
-        assert run(PromptSubstituter(world.store)(one, request, CHAT)) is None
+        assert substituted(world, request, one) is None
 
 
 def test_what_the_candidate_has_already_stays_and_the_span_says_so(
     world: World, improved: Candidate
 ) -> None:
-    request = chat(BETTER.format(**FILLED))
-    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert found is not None
+    request = chat(NEW)
+    found = substituted(world, request)
     assert found.request is request
     assert found.attributes["ratchet.prompt.version"] == version_of(BETTER)
     assert found.attributes["ratchet.prompt.candidate_version"] == version_of(BETTER)
@@ -182,9 +167,8 @@ def test_a_slot_that_nothing_fills_leaves_the_prompt_and_the_span_says_why(
     world: World, improved: Candidate
 ) -> None:
     world.activate(world.candidate(bot_system=PromptTemplate("Book rooms in {city}.")))
-    request = chat(SOURCE.format(**FILLED))
-    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert found is not None
+    request = chat(OLD)
+    found = substituted(world, request)
     assert found.request is request
     assert "slot {city}" in found.attributes["ratchet.prompt.not_replaced"]
     assert found.attributes["ratchet.prompt.candidate_version"] == ""
@@ -244,13 +228,10 @@ def test_a_long_prompt_and_many_prompts_are_looked_at_within_bounds(
     world: World, improved: Candidate
 ) -> None:
     long = {**FILLED, "documents": "x" * 100_000}
-    found = run(PromptSubstituter(world.store)(BOT, chat(SOURCE.format(**long)), CHAT))
-    assert found is not None
+    found = substituted(world, chat(SOURCE.format(**long)))
     assert found.request == chat(BETTER.format(**long))
-    many = chat(*[SOURCE.format(**FILLED)] * 100)
-    found = run(PromptSubstituter(world.store)(BOT, many, CHAT))
-    assert found is not None
-    changed = [m["content"] == BETTER.format(**FILLED) for m in found.request["messages"]]
+    found = substituted(world, chat(*[OLD] * 100))
+    changed = [m["content"] == NEW for m in found.request["messages"]]
     assert changed[:32] == [True] * 32
     assert not any(changed[32:])
 
@@ -259,7 +240,7 @@ def test_a_switch_and_an_activation_are_seen_after_a_short_time_and_not_read_eac
     world: World, improved: Candidate
 ) -> None:
     clock = Clock()
-    request = chat(SOURCE.format(**FILLED))
+    request = chat(OLD)
 
     async def main() -> None:
         substitutes = PromptSubstituter(world.store, clock=clock)
@@ -306,28 +287,16 @@ class Counting:
 
     def __getattr__(self, name: str) -> Any:
         repository = getattr(self._store, name)
-        return Wrapped(self, repository)
+        wrapped = {"__getattr__": lambda _, name: partial(self._read, getattr(repository, name))}
+        return type("Wrapped", (), wrapped)()
 
-
-class Wrapped:
-    """A repository of such a store."""
-
-    def __init__(self, counting: Counting, repository: Any) -> None:
-        self._counting = counting
-        self._repository = repository
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._repository, name)
-
-        def read(*arguments: Any) -> Any:
-            self._counting.reads += 1
-            if self._counting.gate is not None:
-                assert self._counting.gate.wait(60)
-            if self._counting.failure is not None:
-                raise self._counting.failure
-            return method(*arguments)
-
-        return read
+    def _read(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        self.reads += 1
+        if self.gate is not None:
+            assert self.gate.wait(60)
+        if self.failure is not None:
+            raise self.failure
+        return method(*arguments)
 
 
 @pytest.fixture
@@ -343,7 +312,7 @@ def test_the_store_is_read_once_for_a_crowd_and_not_at_all_while_what_was_read_h
     improved: Candidate, counting: Any
 ) -> None:
     clock = Clock()
-    request = chat(SOURCE.format(**FILLED))
+    request = chat(OLD)
 
     async def main() -> None:
         substitutes = PromptSubstituter(counting, clock=clock)
@@ -380,7 +349,7 @@ def test_a_store_that_fails_is_an_error_that_holds_for_a_moment(
             await substitutes(BOT, chat("x"), CHAT)
         counting.failure = None
         clock.now += CACHE_TTL_S
-        assert await substitutes(BOT, chat(SOURCE.format(**FILLED)), CHAT) is not None
+        assert await substitutes(BOT, chat(OLD), CHAT) is not None
 
     run(main())
 
@@ -388,7 +357,7 @@ def test_a_store_that_fails_is_an_error_that_holds_for_a_moment(
 def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
     improved: Candidate, counting: Any
 ) -> None:
-    request = chat(SOURCE.format(**FILLED))
+    request = chat(OLD)
 
     async def main() -> None:
         substitutes = PromptSubstituter(counting, timeout_s=0.05)
@@ -403,138 +372,68 @@ def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
 def test_a_rollout_or_a_candidate_that_is_not_there_is_an_error(world: World) -> None:
     world.switch()
     with pytest.raises(InputError, match="no rollout 'gone'"):
-        run(
-            PromptSubstituter(world.store)(
-                GatewayTarget(rollout_id="gone", fence=1), chat("x"), CHAT
-            )
-        )
+        substituted(world, chat("x"), GatewayTarget(rollout_id="gone", fence=1))
     with pytest.raises(InputError, match="no candidate"):
-        run(PromptSubstituter(world.store)(world.rollout("f" * 64), chat("x"), CHAT))
+        substituted(world, chat("x"), world.rollout("f" * 64))
 
 
 # From here on through the gateway and the official clients.
 
 
 @pytest.fixture
-def live(disk: Store) -> World:
-    """The store of the gateway, in which the agent is switched on and has a better prompt."""
-    world = World(disk)
-    world.candidate(bot_system=SOURCE)
-    world.switch()
-    world.activate(world.candidate(bot_system=BETTER))
-    return world
-
-
-@pytest.fixture
-def site(live: World, open_site: Callable[..., Site], upstream: StubUpstream) -> Site:
+def site(
+    world: World, improved: Candidate, open_site: Callable[..., Site], upstream: StubUpstream
+) -> Site:
     """A gateway that replaces prompts."""
     upstream.answers({"id": "x", "model": "m", "choices": [], "content": [], "output": []})
-    return open_site(*both(upstream), substitute=PromptSubstituter(live.store))
-
-
-OLD = SOURCE.format(**FILLED)
-NEW = BETTER.format(**FILLED)
-Call = Callable[[openai.OpenAI, anthropic.Anthropic], Any]
+    return open_site(*both(upstream), substitute=PromptSubstituter(world.store))
 
 
 def hello(content: Any = "Hi") -> Any:
     return [{"role": "user", "content": content}]
 
 
-OTHER: Any = {"role": "system", "content": "Be brief."}
-
-CALLS: dict[str, tuple[Call, Callable[[Any], Any], Any]] = {
-    "chat, system": (
-        lambda o, a: o.chat.completions.create(
-            model="m", messages=[{"role": "system", "content": OLD}, *hello()]
-        ),
-        lambda sent: sent["messages"],
-        [{"role": "system", "content": NEW}, *hello()],
-    ),
-    "chat, developer, in parts": (
-        lambda o, a: o.chat.completions.create(
-            model="m",
-            messages=[
-                {
-                    "role": "developer",
-                    "content": [{"type": "text", "text": "Hm."}, {"type": "text", "text": OLD}],
-                },
-                *hello(),
-            ],
-        ),
-        lambda sent: sent["messages"][0]["content"],
-        [{"type": "text", "text": "Hm."}, {"type": "text", "text": NEW}],
-    ),
-    "responses, instructions": (
-        lambda o, a: o.responses.create(model="m", instructions=OLD, input="Hi"),
-        lambda sent: (sent["instructions"], sent["input"]),
-        (NEW, "Hi"),
-    ),
-    "responses, developer": (
-        lambda o, a: o.responses.create(
-            model="m", input=[{"role": "developer", "content": OLD}, *hello()]
-        ),
-        lambda sent: sent["input"],
-        [{"role": "developer", "content": NEW}, *hello()],
-    ),
-    "completions": (
-        lambda o, a: o.completions.create(model="m", prompt=OLD),
-        lambda sent: sent["prompt"],
-        NEW,
-    ),
-    "completions, with more around": (
-        lambda o, a: o.completions.create(model="m", prompt=f"Now: {OLD}"),
-        lambda sent: sent["prompt"],
-        f"Now: {OLD}",
-    ),
-    "messages": (
-        lambda o, a: a.messages.create(model="m", max_tokens=9, system=OLD, messages=hello()),
-        lambda sent: sent["system"],
-        NEW,
-    ),
-    "messages, in blocks": (
-        lambda o, a: a.messages.create(
-            model="m",
-            max_tokens=9,
-            system=[{"type": "text", "text": OLD, "cache_control": {"type": "ephemeral"}}],
-            messages=hello(),
-        ),
-        lambda sent: sent["system"],
-        [{"type": "text", "text": NEW, "cache_control": {"type": "ephemeral"}}],
-    ),
-    "chat, the user's words beside a system message": (
-        lambda o, a: o.chat.completions.create(model="m", messages=[OTHER, *hello(OLD)]),
-        lambda sent: sent["messages"],
-        [OTHER, *hello(OLD)],
-    ),
-    "chat, the prompt in the user's message": (
-        lambda o, a: o.chat.completions.create(model="m", messages=hello(OLD)),
-        lambda sent: sent["messages"],
-        hello(NEW),
-    ),
-}
+def parts(*texts: str, **more: Any) -> list[Any]:
+    return [{"type": "text", "text": text, **more} for text in texts]
 
 
-@pytest.mark.parametrize("name", CALLS)
+CHATS, RESPONSES, MESSAGES = "openai/chat/completions", "openai/responses", "anthropic/v1/messages"
+REPLACED: list[tuple[str, dict[str, Any]]] = [
+    (CHATS, {"messages": [{"role": "system", "content": OLD}, *hello()]}),
+    (CHATS, {"messages": [{"role": "developer", "content": parts("Hm.", OLD)}, *hello()]}),
+    (CHATS, {"messages": hello(OLD)}),
+    (RESPONSES, {"instructions": OLD, "input": "Hi"}),
+    (RESPONSES, {"input": [{"role": "developer", "content": OLD}, *hello()]}),
+    ("openai/completions", {"prompt": OLD}),
+    (MESSAGES, {"system": OLD, "messages": hello()}),
+    (MESSAGES, {"system": parts(OLD, cache_control={"type": "ephemeral"}), "messages": hello()}),
+]
+LEFT: list[tuple[str, dict[str, Any]]] = [
+    ("openai/completions", {"prompt": f"Now: {OLD}"}),
+    (CHATS, {"messages": [{"role": "system", "content": "Be brief."}, *hello(OLD)]}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), [*REPLACED, *LEFT])
 def test_prompts_are_replaced_in_every_dialect(
-    site: Site, upstream: StubUpstream, name: str
+    site: Site, upstream: StubUpstream, path: str, body: dict[str, Any]
 ) -> None:
-    call, part, expected = CALLS[name]
-    call(
-        openai.OpenAI(base_url=site.url("bot"), api_key="k", max_retries=0),
-        anthropic.Anthropic(base_url=site.url("bot", "anthropic"), api_key="k", max_retries=0),
-    )
-    assert part(upstream.seen[0].json) == expected
+    url = f"http://127.0.0.1:{site.port}/gateway/bot/{path}"
+    httpx2.post(url, json={"model": "m", **body}).raise_for_status()
     attributes = site.span().attributes
-    if "Today is" in str(expected):
+    if (path, body) in LEFT:
+        assert upstream.seen[0].json == {"model": "m", **body}
         assert attributes.get("ratchet.prompt.name") is None
-    else:
-        assert attributes["ratchet.prompt.name"] == "bot.system"
-        assert attributes["ratchet.prompt.version"] == version_of(SOURCE)
-        assert attributes["ratchet.prompt.candidate_version"] == version_of(BETTER)
-        recorded = str(attributes)
-        assert "Ask back when unsure." in recorded  # what was sent is what is recorded
-        assert "Today is" not in recorded
+        return
+    old, new = (json.dumps(text)[1:-1] for text in (OLD, NEW))
+    changed = json.loads(json.dumps(body).replace(old, new))
+    assert upstream.seen[0].json == {"model": "m", **changed}
+    assert attributes["ratchet.prompt.name"] == "bot.system"
+    assert attributes["ratchet.prompt.version"] == version_of(SOURCE)
+    assert attributes["ratchet.prompt.candidate_version"] == version_of(BETTER)
+    recorded = str(attributes)
+    assert "Ask back when unsure." in recorded  # what was sent is what is recorded
+    assert "Today is" not in recorded
 
 
 def sent_as(site: Site, upstream: StubUpstream, body: bytes) -> bytes:
@@ -562,13 +461,13 @@ def test_what_else_is_in_the_request_stays_as_it_is(site: Site, upstream: StubUp
 
 
 def test_an_attempt_does_not_run_with_the_wrong_prompt_when_the_store_fails(
-    live: World, open_site: Callable[..., Site], upstream: StubUpstream
+    world: World, improved: Candidate, open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
     upstream.answers({"id": "x", "model": "m", "choices": []})
-    counting: Any = Counting(live.store)
+    counting: Any = Counting(world.store)
     counting.failure = StoreError("The disk is gone.")
     site = open_site(*both(upstream), substitute=PromptSubstituter(counting))
-    target = live.rollout(live.candidate(bot_system=BETTER).id)
+    target = world.rollout(improved.id)
     client = openai.OpenAI(base_url=site.url(str(target)), api_key="k", max_retries=0)
     with pytest.raises(openai.InternalServerError, match=r"The disk is gone"):
         client.chat.completions.create(model="m", messages=hello())
@@ -594,9 +493,7 @@ def test_a_candidate_far_from_the_source_still_replaces_what_the_source_says(wor
     world.store.candidates.put(better)
     world.switch()
     world.activate(better)
-    found = run(PromptSubstituter(world.store)(BOT, chat(SOURCE.format(**FILLED)), CHAT))
-    assert found is not None
-    assert found.request == chat(BETTER.format(**FILLED))
+    assert substituted(world, chat(OLD)).request == chat(NEW)
 
 
 def test_rollouts_of_discovered_prompts_are_replaced_without_a_setting(world: World) -> None:
@@ -605,14 +502,11 @@ def test_rollouts_of_discovered_prompts_are_replaced_without_a_setting(world: Wo
     for candidate in (source, better):
         world.store.candidates.put(candidate)
     target = world.rollout(better.id)
-    found = run(PromptSubstituter(world.store)(target, chat(SOURCE.format(**FILLED)), CHAT))
-    assert found is not None
-    assert found.request == chat(BETTER.format(**FILLED))
+    assert substituted(world, chat(OLD), target).request == chat(NEW)
     declared = world.rollout(world.candidate(bot_system=BETTER, other=SOURCE).id, name="r2")
-    request = chat(SOURCE.format(**FILLED))
-    assert run(PromptSubstituter(world.store)(declared, request, CHAT)) is None
     unknown = world.rollout("not-stored", name="r3")
-    assert run(PromptSubstituter(world.store)(unknown, request, CHAT)) is None
+    for target in (declared, unknown):
+        assert substituted(world, chat(OLD), target) is None
 
 
 TRAINED = Model("local/abc", adapter=Adapter("abc", "base"))
@@ -621,27 +515,25 @@ TRAINED = Model("local/abc", adapter=Adapter("abc", "base"))
 def test_a_rollout_of_trained_weights_names_them_as_the_model(world: World) -> None:
     trained = world.candidate(model=TRAINED)
     request = chat("Anything.")
-    sent = run(PromptSubstituter(world.store)(world.rollout(trained.id), request, CHAT))
-    assert sent is not None
+    sent = substituted(world, request, world.rollout(trained.id))
     assert sent.request == {**request, "model": "local/abc"}
     assert request["model"] == "m"
     plain = world.candidate(model=Model("other"))
     target = world.rollout(plain.id, name="r2")
-    assert run(PromptSubstituter(world.store)(target, request, CHAT)) is None
+    assert substituted(world, request, target) is None
 
 
 def test_prompts_that_the_agents_process_has_are_left_to_it(world: World) -> None:
     world.candidate(bot_system=SOURCE)
     trained = world.candidate(bot_system=BETTER, model=TRAINED)
-    request = chat(SOURCE.format(**FILLED))
-    sent = run(PromptSubstituter(world.store)(world.rollout(trained.id), request, CHAT))
-    assert sent is not None
+    request = chat(OLD)
+    sent = substituted(world, request, world.rollout(trained.id))
     assert sent.request == {**request, "model": "local/abc"}
 
 
 def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, counting: Any) -> None:
     clock = Clock()
-    request = chat(SOURCE.format(**FILLED))
+    request = chat(OLD)
 
     async def main() -> None:
         substitutes = PromptSubstituter(counting, clock=clock)

@@ -44,29 +44,34 @@ PIXEL = "iVBORw0KGgo="
 
 
 @pytest.fixture
-def claude(upstream: StubUpstream) -> Anthropic:
+def claude(upstream: StubUpstream) -> Iterator[Anthropic]:
     """Anthropic's API; fails at the end if a request was none of its."""
-    return Anthropic(upstream, [], limits={CLAUDE: 64_000})
+    made = Anthropic(upstream, [], limits={CLAUDE: 64_000})
+    yield made
+    assert made.faults == []
 
 
 @pytest.fixture
-def gpt(upstream: StubUpstream) -> OpenAI:
-    """OpenAI's API."""
-    return OpenAI(upstream, [])
+def gpt(upstream: StubUpstream) -> Iterator[OpenAI]:
+    """OpenAI's API, in the same way."""
+    made = OpenAI(upstream, [])
+    yield made
+    assert made.faults == []
 
 
 @pytest.fixture
 def to_claude(open_site: Callable[..., Site], upstream: StubUpstream) -> Site:
     """A gateway that sends all models to Anthropic's API."""
-    return open_site(
-        Upstream(
-            name="claude",
-            dialect="anthropic",
-            base_url=upstream.url,
-            key_env="CLAUDE_KEY",
-            models={"*": "*"},
-        ),
-        environ={"CLAUDE_KEY": "sk-ant"},
+    return open_site(claude_upstream(upstream), environ={"CLAUDE_KEY": "sk-ant"})
+
+
+def claude_upstream(upstream: StubUpstream) -> Upstream:
+    return Upstream(
+        name="claude",
+        dialect="anthropic",
+        base_url=upstream.url,
+        key_env="CLAUDE_KEY",
+        models={"*": "*"},
     )
 
 
@@ -122,7 +127,6 @@ def test_a_chat_completion_is_answered_and_recorded(to_claude: Site, claude: Ant
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (15, 5)
     assert answer.usage.prompt_tokens_details.cached_tokens == 2
     assert answer.usage.completion_tokens_details.reasoning_tokens == 1
-    assert claude.faults == []
     assert claude.requests == [
         {
             "model": CLAUDE,
@@ -132,6 +136,12 @@ def test_a_chat_completion_is_answered_and_recorded(to_claude: Site, claude: Ant
             "max_tokens": 64_000,
         }
     ]
+    sent = claude.stub.seen[-1]
+    assert sent.target == "/v1/messages"
+    assert sent.header("x-api-key") == "sk-ant"
+    assert sent.header("anthropic-version")
+    for own in (b"sk-of-the-client", b"org-1", b"stainless"):
+        assert own not in sent.raw.lower()
     span = to_claude.span()
     assert span.attributes["gen_ai.provider.name"] == "anthropic"
     assert span.attributes["gen_ai.request.model"] == CLAUDE
@@ -147,163 +157,78 @@ def test_a_chat_completion_is_answered_and_recorded(to_claude: Site, claude: Ant
     )
 
 
-def test_nothing_of_the_clients_goes_to_another_provider(
-    to_claude: Site, claude: Anthropic
-) -> None:
-    claude.answers = [message(text("Hi!"))]
-    ask(openai_client(to_claude), max_tokens=10)
-    sent = claude.stub.seen[0]
-    assert sent.target == "/v1/messages"
-    assert sent.header("x-api-key") == "sk-ant"
-    assert sent.header("anthropic-version")
-    assert b"sk-of-the-client" not in sent.raw
-    assert b"org-1" not in sent.raw
-    assert b"stainless" not in sent.raw.lower()
-
-
 def test_without_a_key_of_its_own_the_upstream_is_not_called(
     open_site: Callable[..., Site], claude: Anthropic, upstream: StubUpstream
 ) -> None:
-    site = open_site(
-        Upstream(
-            name="claude",
-            dialect="anthropic",
-            base_url=upstream.url,
-            key_env="CLAUDE_KEY",
-            models={"*": "*"},
-        )
-    )
+    site = open_site(claude_upstream(upstream))
     with pytest.raises(openai.AuthenticationError, match="Set CLAUDE_KEY in the environment"):
         ask(openai_client(site))
     assert upstream.seen == []
 
 
-def test_a_loop_with_parallel_tools(to_claude: Site, claude: Anthropic) -> None:
-    claude.answers = [
-        message(
-            text("I look."),
-            use("toolu_1", "weather", {"city": "Zürich"}),
-            use("toolu_2", "weather", {"city": "Oslo"}),
-            stop_reason="tool_use",
-        ),
-        message(text("Rain in both.")),
+def test_a_loop_with_parallel_tools_streamed_and_whole(to_claude: Site, claude: Anthropic) -> None:
+    blocks = [
+        text("Ich schaue nach: ☔"),
+        use("toolu_1", "weather", {"city": "Zürich"}),
+        use("toolu_2", "weather", {"city": "Oslo"}),
+        use("toolu_3", "now", {}),
     ]
+    claude.answers = [message(*blocks, stop_reason="tool_use"), message(text("Rain in both."))]
     client = openai_client(to_claude)
     messages: list[Any] = [{"role": "user", "content": "Weather?"}]
-    tools: Any = [CHAT_TOOL]
-    first = client.chat.completions.create(
-        model=CLAUDE, messages=messages, tools=tools, max_tokens=50, tool_choice="required"
-    )
-    choice = first.choices[0]
-    assert choice.finish_reason == "tool_calls"
-    assert choice.message.tool_calls is not None
-    messages.append(choice.message)
-    for called in choice.message.tool_calls:
-        assert called.type == "function"
-        city = json.loads(called.function.arguments)["city"]
-        messages.append({"role": "tool", "tool_call_id": called.id, "content": f"{city}: rain"})
-    last = client.chat.completions.create(
-        model=CLAUDE, messages=messages, tools=tools, max_tokens=50, parallel_tool_calls=False
-    )
-    assert last.choices[0].message.content == "Rain in both."
-    assert claude.faults == []
-    assert claude.requests[0]["tool_choice"] == {"type": "any"}
-    second = claude.requests[1]
-    assert second["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
-    assert second["messages"][1:] == [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "I look."},
-                use("toolu_1", "weather", {"city": "Zürich"}),
-                use("toolu_2", "weather", {"city": "Oslo"}),
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Zürich: rain"},
-                {"type": "tool_result", "tool_use_id": "toolu_2", "content": "Oslo: rain"},
-            ],
-        },
-    ]
-
-
-def test_a_streamed_chat_completion_with_tools(to_claude: Site, claude: Anthropic) -> None:
-    claude.answers = [
-        message(
-            text("Ich schaue nach: ☔"),
-            use("toolu_1", "weather", {"city": "Zürich"}),
-            use("toolu_2", "now", {}),
-            stop_reason="tool_use",
-        )
-    ]
-    with openai_client(to_claude).chat.completions.stream(
-        model=CLAUDE,
-        messages=[{"role": "user", "content": "Weather?"}],
-        tools=[CHAT_TOOL],
-        max_tokens=50,
+    options: dict[str, Any] = {"model": CLAUDE, "tools": [CHAT_TOOL], "max_tokens": 50}
+    with client.chat.completions.stream(
+        messages=messages,
+        tool_choice="required",
         stream_options={"include_usage": True},
+        **options,
     ) as stream:
         for _ in stream:
             pass
-        answer = stream.get_final_completion()
-    said = answer.choices[0].message
-    assert said.content == "Ich schaue nach: ☔"
-    assert said.tool_calls is not None
-    assert [called.function.name for called in said.tool_calls] == ["weather", "now"]
-    assert [json.loads(called.function.arguments) for called in said.tool_calls] == [
-        {"city": "Zürich"},
-        {},
+        first: Any = stream.get_final_completion()
+    choice = first.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert (first.usage.prompt_tokens, first.usage.completion_tokens) == (15, 5)
+    messages.append(choice.message)
+    for called in choice.message.tool_calls:
+        city = json.loads(called.function.arguments).get("city", "now")
+        messages.append({"role": "tool", "tool_call_id": called.id, "content": f"{city}: rain"})
+    last = client.chat.completions.create(messages=messages, parallel_tool_calls=False, **options)
+    assert last.choices[0].message.content == "Rain in both."
+    assert claude.requests[0]["tool_choice"] == {"type": "any"}
+    second = claude.requests[1]
+    assert second["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+    results = [
+        {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"{said}: rain"}
+        for number, said in enumerate(("Zürich", "Oslo", "now"), start=1)
     ]
-    assert answer.choices[0].finish_reason == "tool_calls"
-    assert answer.usage is not None
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (15, 5)
-    assert claude.faults == []
-    span = to_claude.span()
-    assert span.status == "ok"
-    assert span.attributes["gen_ai.usage.input_tokens"] == 15
-    assert "ratchet.broken_off" not in span.attributes
+    assert second["messages"][1:] == [
+        {"role": "assistant", "content": blocks},
+        {"role": "user", "content": results},
+    ]
+    for span in to_claude.spans(2):
+        assert span.status == "ok"
+        assert span.attributes["gen_ai.usage.input_tokens"] == 15
+        assert "ratchet.broken_off" not in span.attributes
 
 
 def test_images_and_documents(to_claude: Site, claude: Anthropic) -> None:
     claude.answers = [message(text("A dot."))]
+    urls = (f"data:image/png;base64,{PIXEL}", "https://example.org/a.png")
+    pdf = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
+    content: list[Any] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    content.append({"type": "file", "file": pdf})
     ask(
         openai_client(to_claude),
         max_tokens=50,
-        messages=[
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "What is it?"},
-                    {
-                        "type": "image_url",
-                        "image_url": {"url": f"data:image/png;base64,{PIXEL}"},
-                    },
-                    {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
-                    {
-                        "type": "file",
-                        "file": {
-                            "filename": "a.pdf",
-                            "file_data": "data:application/pdf;base64,JVBERi0=",
-                        },
-                    },
-                ],
-            }
-        ],
+        messages=[{"role": "user", "content": [text("What is it?"), *content]}],
     )
-    assert claude.faults == []
+    image = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    document = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
     assert claude.requests[0]["messages"][0]["content"][1:] == [
-        {
-            "type": "image",
-            "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
-        },
+        {"type": "image", "source": image},
         {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
-        {
-            "type": "document",
-            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
-            "title": "a.pdf",
-        },
+        {"type": "document", "source": document, "title": "a.pdf"},
     ]
 
 
@@ -325,13 +250,8 @@ def test_all_that_has_no_equivalent_is_named_at_once(to_claude: Site, claude: An
 
 
 def test_a_setting_that_the_model_refuses_is_left_out(to_claude: Site, claude: Anthropic) -> None:
-    refusal = {
-        "type": "error",
-        "error": {
-            "type": "invalid_request_error",
-            "message": "`temperature` is deprecated for this model.",
-        },
-    }
+    told = "`temperature` is deprecated for this model."
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": told}}
     claude.answers = [(400, refusal, {}), message(text("Hi!")), message(text("Hi again!"))]
     client = openai_client(to_claude)
     assert ask(client, temperature=0, max_tokens=5).choices[0].message.content == "Hi!"
@@ -378,13 +298,23 @@ def test_an_answer_that_is_none_is_a_failure_of_the_upstream(
     assert to_claude.span().attributes["error.type"] == "invalid_response"
 
 
-def test_a_stream_that_ends_early_is_told(to_claude: Site, upstream: StubUpstream) -> None:
-    begun = {"type": "message_start", "message": message()}
-    block = {"type": "content_block_start", "index": 0, "content_block": text("Hi")}
-    upstream.streams([event(begun), event(block)])
-    with pytest.raises(openai.APIError, match="ended its answer early"):
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ({"type": "content_block_start", "index": 0, "content_block": text("Hi")}, "ended its"),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}, "Busy"),
+    ],
+)
+def test_a_stream_that_ends_early_or_has_an_error_within_is_told(
+    to_claude: Site, upstream: StubUpstream, then: dict[str, Any], told: str
+) -> None:
+    upstream.streams([event({"type": "message_start", "message": message()}), event(then)])
+    with pytest.raises(openai.APIError, match=told):
         list(ask(openai_client(to_claude), max_tokens=5, stream=True))
-    assert to_claude.span().status == "error"
+    span = to_claude.span()
+    assert span.status == "error"
+    if then["type"] == "error":
+        assert span.attributes["error.type"] == "overloaded_error"
 
 
 def test_pieces_of_a_stream_arrive_one_by_one(to_claude: Site, upstream: StubUpstream) -> None:
@@ -407,15 +337,6 @@ def test_pieces_of_a_stream_arrive_one_by_one(to_claude: Site, upstream: StubUps
             got.append(told.choices[0].delta.content)
             read.put(None)
     assert got == ["Once", " upo", "n a ", "time"]
-
-
-def test_an_error_within_a_stream_is_told(to_claude: Site, upstream: StubUpstream) -> None:
-    begun = {"type": "message_start", "message": message()}
-    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    upstream.streams([event(begun), event(error)])
-    with pytest.raises(openai.APIError, match="Overloaded"):
-        list(ask(openai_client(to_claude), max_tokens=5, stream=True))
-    assert to_claude.span().attributes["error.type"] == "overloaded_error"
 
 
 # --- OpenAI's responses -------------------------------------------------------------------------
@@ -459,7 +380,6 @@ def test_a_loop_of_responses_with_tools_and_thoughts(to_claude: Site, claude: An
             given.append(output)
     last = client.responses.create(input=given, tool_choice="none", **options)
     assert last.output_text == "Rain in both."
-    assert claude.faults == []
     assert claude.requests[0]["thinking"] == {"type": "adaptive", "display": "summarized"}
     second = claude.requests[1]
     assert second["max_tokens"] == 900
@@ -500,10 +420,7 @@ def test_a_message_is_answered_and_recorded(to_gpt: Site, gpt: OpenAI) -> None:
     gpt.answers = [completion("Hi!")]
     answer = tell(
         anthropic_client(to_gpt),
-        system=[
-            {"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}},
-            {"type": "text", "text": "Be kind."},
-        ],
+        system=[{**text("Be short."), "cache_control": {"type": "ephemeral"}}, text("Be kind.")],
         stop_sequences=["END"],
         metadata={"user_id": "u-1"},
         tool_choice={"type": "auto"},
@@ -512,18 +429,11 @@ def test_a_message_is_answered_and_recorded(to_gpt: Site, gpt: OpenAI) -> None:
     assert answer.stop_reason == "end_turn"
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (10, 5)
     assert answer.usage.cache_read_input_tokens == 2
-    assert gpt.faults == []
     assert gpt.requests == [
         {
             "model": GPT,
             "messages": [
-                {
-                    "role": "system",
-                    "content": [
-                        {"type": "text", "text": "Be short."},
-                        {"type": "text", "text": "Be kind."},
-                    ],
-                },
+                {"role": "system", "content": [text("Be short."), text("Be kind.")]},
                 {"role": "user", "content": "Hello"},
             ],
             "max_tokens": 50,
@@ -574,7 +484,6 @@ def test_a_streamed_loop_of_messages_with_parallel_tools(to_gpt: Site, gpt: Open
         last = stream.get_final_message()
     assert last.content[0].type == "text"
     assert last.content[0].text == "Rain in both."
-    assert gpt.faults == []
     second = gpt.requests[1]
     assert second["stream_options"] == {"include_usage": True}
     assert second["tool_choice"] == "required"
@@ -595,18 +504,13 @@ def test_a_streamed_loop_of_messages_with_parallel_tools(to_gpt: Site, gpt: Open
 
 
 def test_what_openai_lacks_is_named_at_once(to_gpt: Site, gpt: OpenAI) -> None:
+    image = {"type": "image", "source": {"type": "file", "file_id": "file_1"}}
     with pytest.raises(anthropic.BadRequestError) as raised:
         tell(
             anthropic_client(to_gpt),
             tools=[{"type": "web_search_20250305", "name": "web_search"}],
             messages=[
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-                        {"type": "text", "text": "What is it?"},
-                    ],
-                },
+                {"role": "user", "content": [image, text("What is it?")]},
                 {"role": "assistant", "content": "It is"},
             ],
             stop_sequences=list("abcde"),
@@ -641,12 +545,8 @@ def test_an_error_of_openais_is_one_of_anthropics(
 
 def test_a_stream_that_is_cut_aborts_the_clients(to_gpt: Site, upstream: StubUpstream) -> None:
     choice = {"index": 0, "delta": {"role": "assistant", "content": "Hi"}, "finish_reason": None}
-
-    def cut(seen: Any, wire: Any) -> None:
-        wire.send(stream_head() + chunk(event({"id": "c", "model": "m", "choices": [choice]})))
-        wire.cut()
-
-    upstream.script = cut
+    begun = event({"id": "c", "model": "m", "choices": [choice]})
+    upstream.sends(stream_head(), chunk(begun))
     with (
         pytest.raises(Exception, match="incomplete chunked read"),
         anthropic_client(to_gpt).messages.stream(
@@ -660,13 +560,15 @@ def test_a_stream_that_is_cut_aborts_the_clients(to_gpt: Site, upstream: StubUps
 # --- A candidate with a model of another provider -------------------------------------------------
 
 
-def moved(store: Store) -> Candidate:
-    """A candidate with Claude in place of the agent's own model; the agent gets what is active."""
+@pytest.fixture
+def moved(disk: Store) -> Candidate:
+    """What is active for the agent: a candidate with Claude in place of its own model."""
     own = Candidate.of({"bot.model": Model(GPT, in_calls=GPT)})
     to = Candidate.of({"bot.model": Model(CLAUDE, in_calls=GPT)}, parents=(own.id,))
-    store.candidates.put(own)
-    store.candidates.put(to)
-    store.agents.put(AgentSettings(name="agent", substitute=True), 1.0)
+    for candidate in (own, to):
+        disk.candidates.put(candidate)
+    disk.agents.put(AgentSettings(name="agent", substitute=True), 1.0)
+    disk.agents.activate(Activation(agent="agent", candidate_id=to.id, activated_at=2.0))
     return to
 
 
@@ -686,12 +588,11 @@ def both_providers(
     own.close()
 
 
+@pytest.mark.usefixtures("moved")
 def test_a_live_agent_gets_the_model_of_another_provider(
-    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+    both_providers: tuple[Site, StubUpstream], claude: Anthropic
 ) -> None:
     site, own = both_providers
-    to = moved(disk)
-    disk.agents.activate(Activation(agent="agent", candidate_id=to.id, activated_at=2.0))
     claude.answers = [message(text("Hi!"))]
     answer = openai_client(site).chat.completions.create(
         model=GPT, messages=[{"role": "user", "content": "Hello"}]
@@ -704,12 +605,11 @@ def test_a_live_agent_gets_the_model_of_another_provider(
     assert span.attributes["gen_ai.request.model"] == CLAUDE
 
 
+@pytest.mark.usefixtures("moved")
 def test_a_live_call_that_cannot_be_translated_is_sent_as_it_came(
-    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+    both_providers: tuple[Site, StubUpstream], claude: Anthropic
 ) -> None:
     site, own = both_providers
-    to = moved(disk)
-    disk.agents.activate(Activation(agent="agent", candidate_id=to.id, activated_at=2.0))
     own.answers(completion("Hi!"))
     openai_client(site).chat.completions.create(
         model=GPT, messages=[{"role": "user", "content": "Hello"}], n=2
@@ -721,11 +621,10 @@ def test_a_live_call_that_cannot_be_translated_is_sent_as_it_came(
 
 
 def test_an_attempts_call_that_cannot_be_translated_is_refused(
-    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+    both_providers: tuple[Site, StubUpstream], moved: Candidate, disk: Store, claude: Anthropic
 ) -> None:
     site, own = both_providers
-    to = moved(disk)
-    rollout = Rollout(id="r1", queue="agent", candidate_id=to.id, task_id="t", input="?")
+    rollout = Rollout(id="r1", queue="agent", candidate_id=moved.id, task_id="t", input="?")
     disk.rollouts.create([rollout], 1.0)
     client = openai.OpenAI(base_url=site.url("r1@1"), api_key="x", max_retries=0)
     messages: Any = [{"role": "user", "content": "Hello"}]

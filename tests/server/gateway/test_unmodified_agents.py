@@ -247,8 +247,7 @@ def test_a_runner_runs_a_program_with_each_rollouts_own_prompt(
         *("--server", site.url),
         *("--queue", "travel"),
         *("--command", shlex.join(program)),
-        # Long enough for a busy machine to answer the first claim.
-        *("--max-idle", "3"),
+        *("--max-idle", "0.5"),
     )
     found = disk.rollouts.get(["source", "better"])
     for label, says, sent in (("source", english, SOURCE), ("better", french, FRENCH)):

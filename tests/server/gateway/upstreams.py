@@ -59,6 +59,16 @@ class Wire:
         self.socket.shutdown(socket.SHUT_RDWR)
 
 
+@dataclass
+class Events:
+    """What has happened to an upstream."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    """It has the request, and sent what it had to."""
+    ended: threading.Event = field(default_factory=threading.Event)
+    """The other side hung up."""
+
+
 Script = Callable[[Seen, Wire], None]
 
 
@@ -96,6 +106,22 @@ class StubUpstream:
             wire.send(chunk(b""))
 
         self.script = script
+
+    def sends(self, *pieces: bytes, hangs: bool = False) -> Events:
+        """Have it send bytes and hang up, or wait until the other side does."""
+        events = Events()
+
+        def script(seen: Seen, wire: Wire) -> None:
+            for piece in pieces:
+                wire.send(piece)
+            events.asked.set()
+            if not hangs:
+                wire.cut()
+            elif wire.wait_for_end():
+                events.ended.set()
+
+        self.script = script
+        return events
 
     def close(self) -> None:
         """Hang up on everybody."""

@@ -39,7 +39,7 @@ def test_spans_are_stored_when_the_answer_comes(send: Send, stored: Store, media
 @pytest.mark.parametrize(
     ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)]
 )
-@pytest.mark.parametrize("size", [1, endpoint.INLINE_BODY])
+@pytest.mark.parametrize("size", [1, 5_000])
 def test_compressed_bodies_small_and_large(
     send: Send,
     stored: Store,
@@ -47,7 +47,10 @@ def test_compressed_bodies_small_and_large(
     coding: str,
     pack: Callable[[bytes], bytes],
     size: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    assert endpoint.INLINE_BODY > 5_000
+    monkeypatch.setattr(endpoint, "INLINE_BODY", 5_000)
     text = "".join(chr(0x21 + number * number % 90) for number in range(size))
     body = encoded(request(span({"text": text}), service__name="bot"), media_type)
     answer = send(pack(body), media_type, content_encoding=coding)
