@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -341,6 +342,43 @@ def test_examples_that_are_shown_to_the_model_are_data_and_so_is_what_stands_in_
     rounds = [system, last, ("assistant", "Kinnairdy"), nudge, ("assistant", "Kinnairdy"), nudge]
     conversations = [rounds[:2], rounds[:4], rounds]
     assert "main.py:8" in prompts(tmp_path, files, *conversations)
+
+
+def test_instructions_of_an_agent_that_others_are_told_of_are_a_prompt(tmp_path: Path) -> None:
+    """A group chat tells each agent who takes part, and shows it what the others said."""
+    source = (
+        'PRO = f"You argue for the motion, with two reasons: {motion}"\n'
+        'JUDGE = "You judge the debate, and say in one sentence who won it."\n'
+    )
+    pro = "You argue for the motion, with two reasons: Cats are better"
+    judge = "You judge the debate, and say in one sentence who won it."
+    intro = ("user", f"Welcome. In this room are: Pro: {pro}. Judge: {judge}")
+    said = [intro, ("assistant", "They purr."), ("user", "Go on."), ("assistant", "They clean.")]
+    calls = [[("system", pro), *said], [("system", judge), *said, ("user", "Who won?")]]
+    assert prompts(tmp_path, {"main.py": source}, *calls) == ["main.py:1", "main.py:2"]
+
+
+def test_descriptions_of_tools_in_a_system_message_are_no_prompts(tmp_path: Path) -> None:
+    source = (
+        'tool = Tool(name="atlas", description="this gives the population of each country")\n'
+        'SYSTEM = "You answer questions on countries."\n'
+    )
+    system = (
+        "You answer questions on countries. You have access to tools:\n> Tool Name: atlas\n"
+        'Tool Description: this gives the population of each country\nTool Args: {"type": "x"}'
+    )
+    calls = [("system", system), ("user", "How many people live in Chile?")]
+    assert prompts(tmp_path, {"main.py": source}, calls) == ["main.py:2"]
+
+
+def test_data_that_a_program_wrote_on_one_line_holds_no_prompt(tmp_path: Path) -> None:
+    page = "Canada is a country in the north of America with a long border. " * 12
+    files = {
+        "store.json": json.dumps({"docs": {"1": {"text": page.strip()}}}),
+        "main.py": 'SYSTEM = "You answer questions on countries."\n',
+    }
+    calls = [("system", "You answer questions on countries."), ("user", f"Context: {page}")]
+    assert prompts(tmp_path, files, calls) == ["main.py:1"]
 
 
 def test_what_is_embedded_is_no_prompt(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def read_text(file: Path, root: Path) -> str | None:
         text = data.decode()
     except (OSError, ValueError):
         return None
-    return None if "\0" in text or _is_bundle(file, text) else text
+    return None if "\0" in text or _is_written_by_a_program(file, text) else text
 
 
 def is_generated(text: str) -> bool:
@@ -113,7 +113,10 @@ def is_generated(text: str) -> bool:
     return bool(generated_notice(text, _COMMENTS))
 
 
-def _is_bundle(file: Path, text: str) -> bool:
+def _is_written_by_a_program(file: Path, text: str) -> bool:
+    """Whether it is a bundle, or data on one line: people break lines."""
+    if file.suffix == ".json":
+        return len(text) > _LONG_LINES and "\n" not in text.strip()
     if file.suffix not in (".js", ".mjs", ".cjs", ".css") or len(text) < 20_000:
         return False
     return len(text) / (text.count("\n") + 1) > _LONG_LINES

@@ -143,11 +143,14 @@ def sent_sources(
     sources.sort(key=lambda source: -source.size)
     made_of = {text: owned(text, sources) for text in texts}
     owners = {text: made.owners for text, made in made_of.items()}
-    asked = {sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"}
-    data = {value for text in asked for value in made_of[text].values}
+    asked = [sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"]
+    data = {value for text in {*asked} for value in made_of[text].values}
     data.update(source for sent_texts in calls for source in _inputs(sent_texts, owners, given))
     shown = _shown(calls)
     data.update(source for text in shown for source in owners[text] if not source.slots)
+    # What instructs one agent may be told to the others, too.
+    told = {sent.text for sent_texts in calls for sent in sent_texts if sent.role == "system"}
+    data -= {source for text in told for source in owners[text] if source.forms[0] == (text,)}
     owners = {
         text: tuple(source for source in sources_of if source not in data)
         for text, sources_of in owners.items()
@@ -155,9 +158,7 @@ def sent_sources(
     begun = {source for text in texts for source in heads(owners[text])}
     prompts = (source for sent_texts in calls for source in _prompts_of(sent_texts, owners))
     counts = Counter(source for source in prompts if source in begun)
-    first = next(
-        (sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"), ""
-    )
+    first = next(iter(asked), "")
     asked_first = [source for source in data if any(in_order(form, first) for form in source.forms)]
     asked_first.sort(key=lambda source: (-source.size, source.file.path, source.line))
     return SentTexts(dict(counts), next(iter(asked_first), None))

@@ -47,7 +47,7 @@ _DATA = (".yaml", ".yml", ".json", ".toml")
 _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
 """The key before a value in a line of a data file."""
 
-_DESCRIPTION = re.compile(r"[\"']description[\"']: ?[\"']\Z")
+_DESCRIPTION = re.compile(r"([\"']description[\"']: ?[\"']|\b[Tt]ool [Dd]escription: ?)\Z")
 
 _BEFORE = 200
 """Characters before a literal, or before its place in a text, that are searched."""
@@ -264,7 +264,7 @@ def _records(spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]
 
 
 def _described(text: str, spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]:
-    """Descriptions of fields in a schema that the program puts into its text."""
+    """Descriptions of fields in a schema, and of tools, that the program puts into its text."""
     return {
         source
         for source, ((begin, _), *_) in spans.items()
