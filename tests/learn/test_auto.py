@@ -13,6 +13,7 @@ from ratchet.learn import Budget, Finding, Lab, auto, mean
 from ratchet.learn.algorithm import Cause
 from ratchet.learn.arms import Arm
 from ratchet.learn.auto import Auto
+from ratchet.learn.search.plan import least
 from ratchet.learn.tune import Tune
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Resource
 from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
@@ -361,6 +362,17 @@ def test_a_small_budget_buys_a_shorter_look_and_fewer_slices(
     assert all(share >= auto.MIN_LAST_SLICE_ROLLOUTS for _, _, share in seen[:1])
     assert finding.best_val > finding.baseline_val
     assert lab.spent.rollouts <= rollouts
+
+
+@pytest.mark.parametrize("rollouts", [30, 36, 40])
+def test_a_first_slice_is_as_large_as_a_search_needs_if_there_is_as_much(
+    make_store: MakeStore, seen: list[Any], rollouts: int
+) -> None:
+    store = make_store()
+    hopeless = FakeRunner(store, lambda resources, given: 0.0)
+    budget = Budget(rollouts=rollouts)
+    learn(make_lab(hopeless, store, BASELINE, budget=budget, coach=StandIn(), train=17, val=4))
+    assert seen[0][2] >= min(least(17, 4), rollouts - 4 - 2 * 4)
 
 
 @pytest.mark.parametrize("dies_after", [5, 30, 45, 60, 90])

@@ -11,6 +11,7 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
+from ratchet.learn.search.plan import least
 from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
@@ -360,7 +361,9 @@ class BudgetScheduler:
             return None if limit is None else max((limit - spent) / left, 1e-9)
 
         budget, spent = lab.budget, lab.spent
-        rollouts = None if budget.rollouts is None else self._left() / left
+        # Less than a search needs would buy nothing.
+        needed = min(self._left(), least(len(lab.train), len(lab.val)))
+        rollouts = None if budget.rollouts is None else max(self._left() / left, needed)
         calls = slice_of(budget.coach_calls, spent.coach_calls)
         return Budget(
             rollouts=None if rollouts is None else max(1, int(rollouts)),
