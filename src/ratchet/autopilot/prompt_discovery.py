@@ -99,7 +99,10 @@ async def discover_prompts(
         return
     declared = declared_in_source(agent)
     tasks = dataset.split("train")[:MAX_TASKS_RUN]
-    say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its prompts…")
+    say(
+        f"Running the agent on {counted(len(tasks), 'train task')}, to see its prompts; this is "
+        "done once, and not from the budget…"
+    )
     identity = _identity(agent, dataset)
     failures = len(store.journal.read(identity))  # what failed then runs again now
     ended = await run_unchanged(
