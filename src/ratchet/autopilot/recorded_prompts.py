@@ -42,12 +42,12 @@ def find_prompts(spans: Iterable[Span], agent: str) -> FoundPrompts:
     uses = calls.uses()
     uncut = [use for use in uses if not was_cut(use.text)]
     discovery = discover_by_speaker(uncut)
-    names = proposal_names(discovery.proposals, speakers_of(uses), agent)
-    refused = [
-        f"{_number(refusal.count)} of {refusal.speaker or 'an agent without a name'}:"
-        f" {refusal.reason}."
-        for refusal in discovery.refused
-    ]
+    speakers = speakers_of(uses)
+    names = proposal_names(discovery.proposals, speakers, agent)
+    refused = []
+    for refusal in discovery.refused:
+        who = f" of {refusal.speaker or 'an agent without a name'}" if len(speakers) > 1 else ""
+        refused.append(f"{_number(refusal.count)}{who}: {refusal.reason}.")
     refused += [f"{_number(count)}: {reason}." for reason, count in discovery.left_out.items()]
     cut = sum(use.count for use in uses) - sum(use.count for use in uncut)
     if cut:
