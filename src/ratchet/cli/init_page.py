@@ -119,19 +119,20 @@ def print_verified(
 ) -> None:
     """Print what works in the wiring, what does not, and what was not checked."""
     findings = list(findings)
+    same = all(
+        finding.holds and TOOLS_DIFFER not in finding.said
+        for finding in verification.findings
+        if finding.name in SENT
+    )
     with_what = ", for its single input" if wiring.task_input is None else ""
-    _say(f"\nThe wiring works{with_what}: {one_line(wiring.label, LABEL)}")
+    how = "works" if same else "runs, but not as recorded"
+    _say(f"\nThe wiring {how}{with_what}: {one_line(wiring.label, LABEL)}")
     for finding in findings:
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; this was denied.")
-    same = all(
-        finding.holds and TOOLS_DIFFER not in finding.said
-        for finding in verification.findings
-        if finding.name in SENT
-    )
     if verification.denied and same and not recording.simulated:
         _say("  Even so, the agent sent its model the same texts, so rollouts do not need it.")
     elif verification.denied:
