@@ -265,17 +265,23 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
 
 
+@pytest.mark.parametrize("end", ["        talk()", """
+        async def main():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.to_thread(talk))
+        asyncio.run(main())"""], ids=["at once", "in a group of tasks"])  # fmt: skip
 def test_a_chat_loop_that_ends_with_its_input_has_answered(
-    tmp_path: Path, upstream: StubUpstream
+    tmp_path: Path, upstream: StubUpstream, end: str
 ) -> None:
     loop = """
-        import atexit, sys
+        import asyncio, atexit, sys
         from support.agent import ask
         atexit.register(print, "Gave up sending traces.", file=sys.stderr)
-        while True:
-            print("agent:", ask("You answer for the shop, in one word.", input("you: ")))
+        def talk():
+            while True:
+                print("agent:", ask("You answer for the shop, in one word.", input("you: ")))
     """
-    shop = repository(tmp_path, upstream, {**SHOP, "chat.py": loop})
+    shop = repository(tmp_path, upstream, {**SHOP, "chat.py": loop.rstrip() + "\n" + end})
     said = shop.init("--stdin", "Where is my pan?", "--", sys.executable, "chat.py")
     assert all(finding["holds"] for finding in said["findings"])
     assert shop.ratchet("eval").returncode == 0  # it needs no evaluator
@@ -581,6 +587,7 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ign
         '{"role":"user","content":"%s"}]}' "$memory" "$1")
         printf 'They asked: %s' "$1" > memory.txt
         printf '%s' "$1" >> app.db
+        : >> seen.db
         curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
         sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
     """
@@ -588,6 +595,7 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ign
     shop = repository(tmp_path, upstream, files | {".gitignore": "*.db"})
     (shop.root / "notes.txt").write_text("The owner's own edit")
     (shop.root / "app.db").write_text("rows")
+    (shop.root / "seen.db").write_text("rows")
     said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
     assert said["stashed"] == ["memory.txt"]
     assert said["left_by_run"] == [{"how": "changed", "path": "app.db"}]

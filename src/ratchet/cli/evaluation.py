@@ -102,7 +102,10 @@ def evaluate(
             _print_scores(rows, split)
         _print_failures(rows, split)
     if all_failed:
-        raise AgentError("The agent or its model calls failed on every task: nothing was measured.")
+        raise AgentError(
+            "The agent or its model calls failed on every task: nothing was measured.",
+            hint="Stored rollouts are shown until they run again: ratchet eval --fresh",
+        )
 
 
 async def _evaluate(

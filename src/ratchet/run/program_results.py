@@ -63,12 +63,13 @@ _ENDED = ("ERR_USE_AFTER_CLOSE", "unsettled top-level await", "ExitPromptError")
 def ended_with_input(stderr: str) -> bool:
     """Whether a program failed because its input ended, as a chat loop does when it asks for more.
 
-    Its threads may have said more since. Prompts of click and Typer say that they abort.
+    Its threads may have said more since, and the error may stand in a group of errors. Prompts of
+    click and Typer say that they abort.
     """
     if any(sign in stderr for sign in _ENDED):
         return True
-    _, ended, since = f"\n{stderr}".rpartition("\nEOFError")
-    if ended and "Traceback (most recent call last)" not in since:
+    *_, since = re.split(r"^[ |]*EOFError", stderr, flags=re.MULTILINE)
+    if since != stderr and "Traceback (most recent call last)" not in since:
         return True
     return stderr.rstrip().rpartition("\n")[2] in ("Aborted!", "Aborted.")
 

@@ -142,9 +142,8 @@ class _Writes:
         self._changes: dict[str, list[Change]] = {}
 
     def add(self, path: str, how: Change) -> None:
-        if path.startswith(_DEVICES) or _CACHES.search(path):
-            return
-        if any(path == folder or path.startswith(folder + os.sep) for folder in self._hidden):
+        hidden = any(path == own or path.startswith(own + os.sep) for own in self._hidden)
+        if hidden or path.startswith(_DEVICES) or _CACHES.search(path):
             return
         self._changes.setdefault(path, []).append(how)
 
@@ -163,12 +162,13 @@ class _Writes:
             return "changed" if os.path.exists(path) else "created"
         if not self._contained and (path in self._after or os.path.exists(path)):
             inside = path in self._after
+            if inside and self._before.get(path) == self._after[path]:
+                return None  # opened to be written, as a database is, and left as it was
             new = path not in self._before if inside else "created" in changes
             folders = self._after.keys() - self._before.keys()
             in_new = not inside and any(str(folder) in folders for folder in Path(path).parents)
             return "created" if new or in_new else "changed"
-        there_before = path in self._before or changes[0] == "deleted"
-        return "deleted" if there_before else None
+        return "deleted" if path in self._before or changes[0] == "deleted" else None
 
     def _place(self, path: str) -> tuple[Place, str]:
         absolute = Path(path)
