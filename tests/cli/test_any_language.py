@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -489,3 +490,20 @@ def test_tasks_without_an_answer_are_left_out_of_the_mean_that_compares(
     [row] = json.loads(done.stdout)["candidates"]
     compared = next(entry for entry in row["evaluators"] if entry["evaluator"] == "exact_match")
     assert (compared["n"], compared["errors"]) == (3, 0)
+
+
+def test_a_run_whose_model_calls_all_fail_says_so_though_the_agent_answers(
+    make_agent: MakeAgent, upstream: StubUpstream
+) -> None:
+    project = make_agent(PYTHON)
+    project.write(
+        "agent.py",
+        f"try:\n{textwrap.indent(TEMPLATE, '    ')}\nexcept OSError:\n    print('Sorry')\n",
+    )
+    upstream.answers({"error": {"message": "the model is gone"}}, 404)
+    done = project.ratchet("run", "question 1")
+    assert (done.returncode, "Sorry" in done.stdout) == (0, True), done.stderr
+    assert "failed, but the agent answered without them" in " ".join(done.stderr.split())
+    failed = project.ratchet("eval")
+    assert failed.returncode == 3
+    assert "ratchet eval --fresh" in failed.stderr

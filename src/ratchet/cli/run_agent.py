@@ -15,6 +15,7 @@ from rich.markup import escape
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.autopilot.failed_rollout import failed_call_in
 from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import recall_prompts
@@ -169,5 +170,13 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
         spans = [span for _, rollout, _ in batch.rows for span in store.spans.of(rollout.id)]
         if acts := kept_of(spans):
             out.print(sentence(acts, went_well=not failed), markup=False)
+    for _, rollout, _ in batch.rows:
+        if rollout not in failed and (error := failed_call_in(store.spans.of(rollout.id))):
+            err.print(
+                f"All model calls of rollout {short(rollout.id)} failed, but the agent answered "
+                f"without them: {error}",
+                style="yellow",
+                markup=False,
+            )
     if len(failed) == len(batch.rows):
         raise AgentError(f"The agent failed: {failed[0].error}")
