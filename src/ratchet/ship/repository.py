@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ratchet.types import ShipError
 
@@ -129,7 +129,8 @@ class Repository:
     def check_clean(self, patched: Collection[Path] = ()) -> None:
         """Raise ShipError if a file that git tracks differs from HEAD.
 
-        Untracked files are in no release, so they only count where a release would patch them.
+        Untracked files are in no release, so they only count where a release would patch them; and
+        so does a `.env`, which belongs to the machine.
 
         Args:
             patched: Files that a release may patch.
@@ -138,7 +139,7 @@ class Repository:
         dirty = [
             f"{state.strip()} {path}"
             for state, path in self.changes()
-            if state != "??" or self.root / path in needed
+            if (state != "??" and PurePosixPath(path).name != ".env") or self.root / path in needed
         ]
         if dirty:
             more = f" and {len(dirty) - 10} more" if len(dirty) > 10 else ""
@@ -147,7 +148,8 @@ class Repository:
             raise ShipError(
                 f"The work tree {self.root} is not clean: {files} from the last commit:"
                 f" {listed}{more}.",
-                hint="Commit or stash them, then run the same command again.",
+                hint="Commit or stash them, then run the same command again. Without a branch at"
+                " the end, ratchet improve --no-ship needs no clean tree.",
             )
 
     def changes(self, paths: Sequence[str] = ()) -> Iterator[tuple[str, str]]:

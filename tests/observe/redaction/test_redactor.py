@@ -49,6 +49,14 @@ def attributes(redactor: Redactor, **given: Any) -> dict[str, Any]:
     return redactor.span(span(attributes=given)).attributes
 
 
+def test_the_address_of_a_denied_host_stays_so_that_it_can_be_allowed() -> None:
+    denied = {"ratchet.act.kind": "connect", "ratchet.act.subject": "10.253.155.219"}
+    assert attributes(Redactor(), **denied) == denied
+    other = {"seen": "10.253.155.219", "ratchet.act.subject": f"10.253.155.219 {MAIL}"}
+    found = attributes(Redactor(), **other)
+    assert not any("10.253" in value or MAIL in value for value in found.values())
+
+
 def test_every_part_of_a_span_is_looked_at() -> None:
     given = span(
         name=f"mail {MAIL}",

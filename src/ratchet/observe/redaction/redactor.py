@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import operator
@@ -76,6 +77,9 @@ _LARGE = 10**12
 
 _HARMLESS = frozenset({float, bool, type(None)})
 _NAMES_IN_JSON = re.compile(r'"\s*:')
+ACT_SUBJECT = "ratchet.act.subject"
+"""What a denied act was aimed at: an address there is a host that the owner may allow."""
+
 _SCHEMA = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "description"})
 _EMPTY = re.compile(r"\s*|[*•x.]+|<[^>]*>|\$?\{+[^}]*\}+|none|null|true|false", re.IGNORECASE)
 
@@ -258,6 +262,8 @@ class Redactor:
         return redacted if changed else attributes
 
     def _attribute(self, key: str, value: Any) -> Any:
+        if key == ACT_SUBJECT and _is_address(value):
+            return value
         path = path_of(key)
         # Not cached if a project names fields: then the result depends on the key.
         remembers = value.__class__ is str and not self.rules.keys
@@ -482,6 +488,13 @@ def redactor_of(rules: RedactionRules, environ: Mapping[str, str]) -> Redactor:
         ConfigError: As `Redactor` does.
     """
     return Redactor(rules, key=environ.get(KEY_VARIABLE, "").encode())
+
+
+def _is_address(value: Any) -> bool:
+    try:
+        return value.__class__ is str and bool(ipaddress.ip_address(value))
+    except ValueError:
+        return False
 
 
 def _count(value: Any) -> int:
