@@ -35,12 +35,19 @@ def test_a_dirty_tree_is_refused_and_named(project: Any) -> None:
         project.ship()
 
 
-def test_untracked_files_count_only_where_a_release_would_patch_them(project: Any) -> None:
+def test_untracked_files_and_settings_count_only_where_a_release_would_patch_them(
+    project: Any,
+) -> None:
     project.write("state/ratchet.db", "x")
     project.write("prompts.yaml", "x")
     check_clean(project.root)
     with pytest.raises(ShipError, match=r"1 path differs.*\?\? prompts\.yaml"):
         check_clean(project.root, [project.root / "prompts.yaml", project.root / "agent.py"])
+    # A key that the owner put into a tracked `.env` is the machine's, and in no release.
+    project.write(".env", "KEY=\n")
+    project.git("add", ".env")
+    project.git("commit", "-qm", "Settings")
+    project.write(".env", "KEY=secret\n")
     release = project.ship(out_dir=project.root / ".ratchet" / "releases")
     assert Path(release.pull_request).parent == project.root / ".ratchet" / "releases"
     assert project.git("diff", "--name-only", "HEAD", release.commit) == "agent.py"
