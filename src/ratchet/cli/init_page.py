@@ -75,7 +75,7 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
         _say("\nPrompts in the source that reached the model:")
     for prompt in derived.prompts:
         times = "" if prompt.calls == 1 else f" ({counted(prompt.calls, 'call')})"
-        _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”{times}")
+        _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}”{times}")
     if derived.acts:
         _say("\nOutside the project, the run did the following:")
     started = [act.subject for act in derived.acts if act.key == "programs" and act.allow]

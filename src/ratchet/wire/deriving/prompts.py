@@ -146,8 +146,7 @@ def sent_sources(
     asked = [sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"]
     data = {value for text in {*asked} for value in made_of[text].values}
     data.update(source for sent_texts in calls for source in _inputs(sent_texts, owners, given))
-    shown = _shown(calls)
-    data.update(source for text in shown for source in owners[text] if not source.slots)
+    data.update(source for text in _shown(calls) for source in owners[text] if not source.slots)
     # What instructs one agent may be told to the others, too.
     told = {sent.text for sent_texts in calls for sent in sent_texts if sent.role == "system"}
     data -= {source for text in told for source in owners[text] if source.forms[0] == (text,)}
@@ -158,10 +157,9 @@ def sent_sources(
     begun = {source for text in texts for source in heads(owners[text])}
     prompts = (source for sent_texts in calls for source in _prompts_of(sent_texts, owners))
     counts = Counter(source for source in prompts if source in begun)
-    first = next(iter(asked), "")
-    asked_first = [source for source in data if any(in_order(form, first) for form in source.forms)]
-    asked_first.sort(key=lambda source: (-source.size, source.file.path, source.line))
-    return SentTexts(dict(counts), next(iter(asked_first), None))
+    firsts = [source for source in data if any(in_order(form, asked[0]) for form in source.forms)]
+    firsts.sort(key=lambda source: (-source.size, source.file.path, source.line))
+    return SentTexts(dict(counts), next(iter(firsts), None))
 
 
 def _sources(
@@ -255,10 +253,11 @@ def _instructions(sent_texts: Sequence[ModelText]) -> tuple[str, ...]:
 
 def _prompt(source: SentSource, calls: int) -> SentPrompt:
     start, end = byte_span(source.file.text, source.literal.span)
+    text = " … ".join(source.forms[0])
     return SentPrompt(
         path=source.file.path,
         line=source.line,
-        beginning=" … ".join(source.forms[0])[:60],
+        beginning=text[:60] + "…" * (len(text) > 60),
         calls=calls,
         start=start,
         end=end,
