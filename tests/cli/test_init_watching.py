@@ -265,6 +265,19 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
 
 
+def test_answers_to_two_questions_are_both_input(tmp_path: Path, upstream: StubUpstream) -> None:
+    source = """
+        from support.agent import ask
+        role = input("Which role? ")
+        level = input("Which level? ")
+        print(ask("You interview people, in one word.", f"The role: {role}, the level: {level}"))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "interview.py": source})
+    said = shop.init("--stdin", "Data Scientist\nSenior", "--", sys.executable, "interview.py")
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.settings["agent"]["stdin"] == "{input.line_1}\n{input.line_2}\n"
+
+
 @pytest.mark.parametrize("end", ["        talk()", """
         async def main():
             async with asyncio.TaskGroup() as group:

@@ -125,11 +125,12 @@ def _read_word(recording: Recording, values: Iterable[OwnerValue]) -> str:
 
 
 def _for_program(recording: Recording, inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
-    """The inputs of a program: texts with a space, and what a function got beside one of them."""
+    """The inputs of a program: texts with a space, lines that it asked for, and what a function got
+    beside one of them."""
     sentences = {
         as_text(value.value) for value in inputs if has_several_words(as_text(value.value))
     }
-    beside = set(sentences)
+    beside = sentences | {as_text(line.value) for line in inputs if line.place == "stdin"}
     for frame in (frame for call in recording.calls for frame in call.stack):
         got = {as_text(argument.value) for argument in frame.arguments}
         beside |= got if got & sentences else set()
