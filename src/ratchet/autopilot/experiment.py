@@ -292,20 +292,20 @@ def _pairs_that_prove(plan: ExperimentPlan) -> int:
 
 
 def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
-    """Sentences on the margins that are wider than by default, since there are few pairs."""
-    first = (*plan.stages, plan.max_pairs)[0]
-    pairs = _pairs_that_prove(msgspec.structs.replace(plan, max_pairs=first, labels=0, stages=()))
+    """A sentence on the margins that are wider than by default, since there are few pairs."""
     chosen = {guardrail.metric: guardrail.margin for guardrail in setting.guardrails}
-    sentences = []
+    limits = []
     for guardrail in plan.guardrails:
         if guardrail.margin != chosen[guardrail.metric]:
             relative = guardrail.aggregate == "relative"
             most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
-            sentences.append(
-                f"Guardrail {guardrail.metric}: it may rise by at most {most}; a tighter limit"
-                f" takes more than {counted(pairs, 'test task')}."
-            )
-    return sentences
+            limits.append(f"{guardrail.metric} by {most}")
+    if not limits:
+        return []
+    return [
+        f"With so few test tasks, the guardrails have wide limits: a candidate may raise"
+        f" {', '.join(limits)}. More test tasks make them tighter."
+    ]
 
 
 def _planned(setting: ExperimentSettings, store: Store) -> PlannedTasks:

@@ -32,7 +32,9 @@ _COUNT = re.compile(r"\d+ \w*(?:pass|fail|error|test)", re.I)
 NO_TEST = "no test ran"
 _NONE_RAN = re.compile(r"^(?:Ran 0 tests|no tests ran|collected 0 items)", re.I)
 _RUNNER = re.compile(r"(uv|poetry|pdm) run ")
-_TIME = re.compile(r"\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+")
+_TIME = re.compile(
+    r"(?:\bin )?\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+"
+)
 
 
 class _NotRun(Exception):

@@ -140,7 +140,7 @@ class FewShot:
         if not sets:
             why = "that takes an answer of the agent that scores well, or an expected answer"
             if not answering:
-                why = "too few answers score well, and other calls give the expected answers"
+                why = "too few answers score well, and calls with other prompts give the answer"
             elif fragments:
                 why = "too few answers score well, and the expected ones are only parts of answers"
             race.ended = SearchEnd(
