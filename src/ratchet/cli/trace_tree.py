@@ -63,7 +63,7 @@ def forest(spans: Sequence[Span]) -> SpanForest:
     children: list[list[int]] = [[] for _ in spans]
     parents: list[int] = []
     roots: list[int] = []
-    of_gateway: list[int] = []
+    of_gateway: set[int] = set()
     for index, span in enumerate(spans):
         parent = -1
         if span.parent_id is not None:
@@ -71,15 +71,15 @@ def forest(spans: Sequence[Span]) -> SpanForest:
             if parent == index:
                 parent, notes[index] = -1, "it is its own parent"
             elif parent < 0 and GATEWAY in span.attributes:
-                of_gateway.append(index)
+                of_gateway.add(index)
             elif parent < 0:
                 notes[index] = "its parent is missing"
         parents.append(parent)
         (roots if parent < 0 else children[parent]).append(index)
     if alone := [index for index in roots if index not in of_gateway]:
+        roots = alone
+        children[alone[0]] += sorted(of_gateway)
         for index in of_gateway:
-            roots.remove(index)
-            children[alone[0]].append(index)
             parents[index] = alone[0]
     _cut_rings(parents, roots, children, notes)
     # Some languages' clocks have millisecond resolution: of equal starts the shorter comes first.
