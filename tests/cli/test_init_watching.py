@@ -623,6 +623,19 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ign
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 
 
+def test_an_answer_that_repeats_the_input_is_named(tmp_path: Path, upstream: StubUpstream) -> None:
+    """As npm does, which prints the command before the program's own output."""
+    script = """
+        echo "> agent.sh $1"
+        python3 -m support "$1"
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "agent.sh": script})
+    said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
+    [answer] = [finding for finding in said["findings"] if finding["name"] == "answer"]
+    assert answer["holds"]
+    assert "It repeats the input outside of what the model said" in answer["said"]
+
+
 def test_a_word_beside_a_sentence_stays_as_it_is_and_is_named(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ratchet.autopilot.prompt_discovery import texts_in
 from ratchet.bind.recorded_time import without_times
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.models.simulated import beside
@@ -24,6 +25,7 @@ from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.run.program_results import result_of
 from ratchet.source.dotenv import read_dotenv
+from ratchet.types.scripts import has_several_words
 from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.program import says_answer
@@ -430,11 +432,27 @@ def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFind
                 f" of {counted(len(rest.splitlines()) + 1, 'line')}, with the model's words in the"
                 ' last (for that line alone: output = "last_line" under [agent])'
             )
+        repeated = (
+            " It repeats the input outside of what the model said: an evaluator that looks for"
+            " words may find the input's."
+            if isinstance(output, str) and _repeats_input(output, wiring, recording)
+            else ""
+        )
         return WiringFinding(
-            name="answer", holds=True, said=f"The answer is {before}{place}, as recorded."
+            name="answer", holds=True, said=f"The answer is {before}{place}, as recorded.{repeated}"
         )
     return WiringFinding(
         name="answer", holds=None, said=f"The answer is {after}; the recorded answer was {before}."
+    )
+
+
+def _repeats_input(output: str, wiring: Wiring, recording: Recording) -> bool:
+    """Whether an answer has the input outside of what the model said, as a banner of npm's has."""
+    replies = {call.response.strip() for call in recording.calls}
+    said = [reply for reply in replies if reply and reply in output]
+    return any(
+        has_several_words(text) and output.count(text) > sum(reply.count(text) for reply in said)
+        for text in texts_in(wiring.task_input)
     )
 
 
