@@ -153,6 +153,4 @@ def test_when_nothing_can_be_learned_the_reason_is_said(folder: Path, tmp_path: 
     lab.train = [Task("t", "q", {"not": "a text"})]
     with pytest.raises(InputError, match="Nothing can be learned from the"):
         learn("sft", LoadedOnly(folder, tmp_path), lab)
-    assert lab.notes == [
-        "1 left out of what is learned: it scored below 0.8, and no text is expected."
-    ]
+    assert lab.notes == ["1 left out of training: it scored below 0.8, and no text is expected."]

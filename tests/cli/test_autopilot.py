@@ -138,7 +138,7 @@ def test_a_pause_is_shown_until_it_is_lifted(make_project: MakeProject) -> None:
     paused = project.ratchet("autopilot", "pause", "--by", "ann", "--reason", "Release week.")
     assert paused.stdout.strip() == "Paused. Releases are still watched."
     found: Any = project.json("autopilot", "status")
-    assert found["waits"] == "ann paused it. To continue: ratchet autopilot resume."
+    assert found["waits"] == "ann paused the autopilot. To continue: ratchet autopilot resume."
     said: Any = project.json("autopilot", "resume", "--by", "bob")
     assert (said["verb"], said["by"], said["agent"]) == ("resume", "bob", "agent-answer")
     after: Any = project.json("autopilot", "status")

@@ -171,7 +171,7 @@ class AgentSection(Section):
         host = urlsplit(self.url or "").hostname
         if self.serve is not None and host not in LOOPBACK:
             raise ValueError(
-                f"serve starts a service on this machine, and url is at {host}; it should be"
+                f"serve starts a service on this machine, but url is at {host}; it should be"
                 " http://127.0.0.1:PORT/PATH"
             )
         return self

@@ -140,7 +140,7 @@ def level_sentence(level: float) -> str:
         level: The next level of the agent's stream of experiments.
     """
     return (
-        f"Its proof is a new experiment at the next level, {level:.2g}: it takes an e-value of"
+        f"Its proof is a new experiment at the next level, {level:.2g}: it needs an e-value of"
         f" {1 / level:.3g}."
     )
 

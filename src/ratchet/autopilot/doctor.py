@@ -114,7 +114,7 @@ def _lacking(root: Path, config: Config, reference: str) -> str:
 
 
 def _undeclared(root: Path) -> Iterator[Misfit]:
-    """Prompts that the wiring declared, and that the same file declares no more."""
+    """Prompts that the wiring declared in a file that no longer declares them."""
     try:
         record = wired(root)
         repository = Repository.open(root)

@@ -67,7 +67,7 @@ class Generated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_rollouts(project: Project, store: Store, *, most: int = ROLLOUTS) -> list[Rollout]:
-    """Newest succeeded rollouts of tasks that learning may see: none of a test task.
+    """Newest successful rollouts of tasks that learning may see, which excludes test tasks.
 
     Args:
         project: The project.

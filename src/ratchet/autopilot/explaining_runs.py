@@ -71,8 +71,8 @@ def _tried(outcome: RunOutcome) -> list[str]:
     )
     if finding.get("baseline_val") is not None:
         sentence += (
-            " A candidate goes on to the proof if it may be better than the baseline over all train"
-            " and val tasks that both have run, and none may."
+            " A candidate goes on to the proof only if it may be better than the baseline over all"
+            " train and val tasks that both have run; none of these may be."
         )
     return [sentence]
 

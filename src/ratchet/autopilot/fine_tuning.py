@@ -98,7 +98,7 @@ class FineTuning(WeightsAlgorithm):
         train = await self._tokens(lab, lab.train, base, left_out)
         val = await self._tokens(lab, lab.val, base, left_out)
         for reason, count in left_out.most_common(MAX_LEFT_OUT_REASONS):
-            lab.note(f"{count} left out of what is learned: {reason}.")
+            lab.note(f"{count} left out of training: {reason}.")
         if not train:
             raise InputError(
                 f"Nothing can be learned from the {counted(len(lab.train), 'train task')}.",

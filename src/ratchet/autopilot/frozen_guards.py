@@ -75,7 +75,7 @@ def choose_guards(
     draws: int,
     seed: str = "",
 ) -> FrozenGuards:
-    """Choose the first sets, as many as that number of draws can hold to a useful margin.
+    """Choose the first sets, as many as `draws` can guard with a useful margin.
 
     Args:
         sets: The frozen sets, in the order in which they are chosen.
@@ -144,8 +144,8 @@ def _chosen(chosen: Sequence[FrozenSet], left_out: Sequence[FrozenSet], plan: Fr
     return (
         f"{text}. If the pairs promote the candidate, up to {counted(plan.draws, 'draw')} of frozen"
         f" tasks have to rule out that its score drops by {plan.sets[0].margin:g} on"
-        f" {'any of them' if several else 'it'}: the loss from failing half of a set's tasks, if"
-        f" {100 * plan.noise:.0f} % of answers are wrong by chance."
+        f" {'any of these sets' if several else 'this set'}. A candidate that fails half of a set's"
+        f" tasks drops by that much if {100 * plan.noise:.0f} % of answers are wrong by chance."
     )
 
 

@@ -61,5 +61,5 @@ def live_refusal(names: Iterable[str], declarations: Mapping[str, Declaration]) 
 
 
 def sentence(names: Iterable[str]) -> str:
-    """The sentence that the agent reads these at import."""
+    """Sentence that says that the agent reads these resources while it is imported."""
     return f"The agent reads {', '.join(map(repr, names))} while it is imported."

@@ -133,8 +133,8 @@ class ImproveRun:
             raise InputError(
                 f"{counted(cap.most, 'rollout')} cannot cover the baseline, of"
                 f" {counted(val, 'rollout')}, learning, and a proof of up to {proof}.",
-                hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)}, or better,"
-                f" {proof + 3 * val} or more.",
+                hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)} rollouts;"
+                f" {proof + 3 * val} or more are better.",
             )
         if learning + proof > cap.most:
             self.watcher.message(
@@ -265,7 +265,7 @@ class ImproveRun:
 
     @property
     def proof_rollouts(self) -> int:
-        """Number of rollouts of the proof, each test task run as often as it has to be."""
+        """Number of rollouts of the proof; an automatic number of repetitions counts as one."""
         repetitions = self.project.config.prove.repetitions
         times = repetitions if isinstance(repetitions, int) else 1
         pairs = times * len(self.tasks("test"))

@@ -36,7 +36,7 @@ class LivePromptFiles:
         return tuple(_state(path) for path in paths)
 
     def publish(self, versions: LiveVersions, file: Path, /) -> None:
-        """Write them for an agent; where there are none, and were none, nothing is written."""
+        """Write the rendered prompt files for an agent; nothing if there are and were none."""
         path = rendered_files_path(self._root, file)
         rendered_files = self._made(versions)
         former = read_bundle(path, RenderedFiles)

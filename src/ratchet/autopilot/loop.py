@@ -140,7 +140,7 @@ async def _advance(work: ImproveRun, ship_it: bool) -> Run:
 
 
 def _resume(work: ImproveRun) -> bool:
-    """Whether the run goes on where it was; one that failed re-enters its stage."""
+    """Whether the run continues where it stopped; a failed run re-enters its stage."""
     if work.run.stage != "failed":
         return work.run.stage != "baseline" or work.rollouts_so_far > 0
     if work.run.failed_at == "baseline":

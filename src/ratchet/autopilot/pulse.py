@@ -37,7 +37,7 @@ class Pulse:
         self._told_at = 0.0
 
     def beat(self, now: float) -> None:
-        """Check, and report what has changed.
+        """Check for long waits, and report what has changed.
 
         Args:
             now: Unix seconds.

@@ -57,7 +57,7 @@ class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
     letter: str = ""
     """Its mark in plots, if it is on the front and neither the source nor shipped."""
     is_known: bool = True
-    """Whether it ran half of the tasks; if not, it has no place on the front."""
+    """Whether it ran at least half of the tasks; if not, it has no place on the front."""
     verdict: Verdict | None = None
     """Verdict of its last proof against this source."""
     is_shipped: bool = False
@@ -101,11 +101,12 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
         """How places are measured, as sentences."""
         return (
             f"Each number is a mean over the {counted(self.tasks, 'train and val task')} that the"
-            " source ran. A task that a candidate did not run counts as unchanged in quality, and"
-            " in cost and latency in proportion to the source's; a candidate that ran fewer than"
-            " half of them has no place. A candidate is on the front if no other is as good in "
-            "all three and better in one. A difference from the source within its standard error"
-            f" counts as none, and a latency below {LATENCY_FLOOR_S:g} s as {LATENCY_FLOOR_S:g} s."
+            " source ran. For a task that a candidate did not run, the source's quality counts, and"
+            " the source's cost and latency times the candidate's ratio to the source on the tasks"
+            " that both ran; a candidate that ran fewer than half of the tasks has no place. A"
+            " candidate is on the front if no other is at least as good in all three and better in"
+            " one. A difference from the source within its standard error counts as none, and a"
+            f" latency below {LATENCY_FLOOR_S:g} s as {LATENCY_FLOOR_S:g} s."
         )
 
 

@@ -138,7 +138,7 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
 
 
 def costs_of(store: Store, run: Run, since: float | None = None) -> RunCosts:
-    """What a run has spent, in all or since a time in Unix seconds."""
+    """What a run has spent, in total or since a time in Unix seconds."""
     calls = call_costs(store.journal.read(run.id, since))
     return RunCosts(
         rollouts=sum(store.rollouts.counts(queue=run.id, since=since).values()),

@@ -84,7 +84,7 @@ class RunSpending:
         try:
             self._store.journal.append(self._run_id, key, body, time.time())
         except RatchetError as error:  # the answer is worth more than its receipt
-            _log.warning("The cost of a judge's call is not stored: %s", error)
+            _log.warning("The cost of a judge's call was not stored: %s", error)
 
     async def account(self) -> Account:
         """An account of the remaining budget, with all that the run has spent so far."""

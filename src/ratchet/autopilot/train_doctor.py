@@ -25,7 +25,7 @@ base's numbers. They compute in another order: in bfloat16 a token of SmolLM2 di
 """
 
 MIN_ADAPTER_EFFECT = 1e-3
-"""Minimum difference that the check's adapter must make, in nats."""
+"""Minimum change of log-probabilities that the check's adapter must cause, in nats."""
 
 PROBE = "probe"
 

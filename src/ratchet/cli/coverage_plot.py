@@ -20,7 +20,7 @@ WIDTH, HEIGHT, MARGIN = 860, 560, 110
 LIVE_COLOR, GAP_COLOR, TASKS_COLOR = "#3b7dd8", "#c2452d", "#1c7c54"
 
 LABEL = (170.0, 14.0)
-"""Pixels that two labels must be apart, horizontally or else vertically."""
+"""Two labels must be this many pixels apart: horizontally, or else vertically."""
 
 RADIUS = 120.0
 """Pixels of a circle for all inputs; a circle's area is its share."""

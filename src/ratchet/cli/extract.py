@@ -139,7 +139,7 @@ def _print(staged: StagedFunction, fault: str | None) -> None:
     for omission in staged.left_out:
         say(f"  omitted: {omission.what}: {omission.why}", "yellow")
     if fault:
-        say(f"  It does not load on its own: {fault}", "red")
+        say(f"  The extracted function does not load on its own: {fault}", "red")
     elif fault is not None:
-        say("  It loads on its own.", "green")
+        say("  The extracted function loads on its own.", "green")
     say(f"  Run it with: cd {display_path(staged.folder)} && {staged.command}")

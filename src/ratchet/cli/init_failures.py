@@ -69,7 +69,7 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
             f" ({', '.join(sorted(statuses))})."
             + (f"\nMissing:{lacking}" if lacking else "")
             + last_output,
-            hint="Mend the model's address or its key, or let a simulated model answer:"
+            hint="Correct the model's address or key, or let a simulated model answer:"
             " --simulated.",
         )
     raise AgentError(

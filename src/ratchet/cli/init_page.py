@@ -87,7 +87,7 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
             _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word}")
     in_project = [write for write in recording.writes if write.place == "project"]
     if in_project:
-        _say("\nIn the project, the run did the following; rollouts do it in copies:")
+        _say("\nThe run changed these files of the project; rollouts change only copies:")
     for write in in_project[:MAX_WRITES]:
         _say(f"  {write.how} {write.path}")
     if len(in_project) > MAX_WRITES:

@@ -72,7 +72,7 @@ from ratchet.wire.recording.record import placeholders_for, record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 TIMEOUT_RATIO = 3
-"""Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
+"""Time limit of a rollout as a multiple of the recorded run's time, since several run at once."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
@@ -372,7 +372,7 @@ def _differences(verification: WiringVerification) -> int:
 def _stashed(
     run: CommandRun | ServiceRun, recording: Recording, committed_files: CommittedFiles
 ) -> tuple[str, ...]:
-    """Put back what the recorded run changed, unless a service that goes on may be using it."""
+    """Stash what the recorded run changed, unless a service that still runs may be using it."""
     if isinstance(run, ServiceRun) and not run.serve:
         return ()
     return committed_files.stash(

@@ -21,7 +21,7 @@ def stash_entry(root: Path) -> str:
 
 
 class CommittedFiles:
-    """The tracked files of a project that equal the last commit, seen before a run.
+    """The tracked files of a project that matched the last commit before a run.
 
     Args:
         root: The project's folder; it need not be in a repository.

@@ -362,8 +362,10 @@ def _change_arrives(
 
 
 def _second_run(recording: Recording, changed: Sequence[Exchange]) -> list[WiringFinding]:
-    """That a second run in the same process sent other texts than the first one, which repeated the
-    recorded run: it may keep what was said, or answers. Nothing if it did not."""
+    """The finding that a second run in the same process sent other texts than the first, if it did.
+
+    The first one repeated the recorded run, so the agent may keep messages or answers between runs.
+    """
     unchanged = [
         msgspec.structs.replace(exchange, request=_unchanged(exchange.request))
         for exchange in changed

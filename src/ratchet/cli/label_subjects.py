@@ -77,7 +77,7 @@ class RolloutSubject:
             out.print(f"{name} {value}  {reason}", style="dim", markup=False)
 
     def spans(self) -> Sequence[Span]:
-        """Its spans."""
+        """The rollout's spans."""
         return self._store.spans.of(self.id)
 
     def for_machines(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class TraceSubject:
             out.print(feedback_line(item), soft_wrap=True)
 
     def spans(self) -> Sequence[Span]:
-        """Its spans."""
+        """The trace's spans."""
         return self._detail.spans
 
     def for_machines(self) -> dict[str, Any]:

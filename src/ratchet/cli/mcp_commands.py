@@ -116,9 +116,9 @@ def state_of(job: Job) -> dict[str, Any] | None:
         return {"state": "ended", "outcome": report.answer}
     if report.interrupted:
         saved = (
-            "Nothing was written; the same call starts over."
+            "Nothing was written. To start over, make the same call again."
             if job.name == "wire"
-            else "Finished work is saved; the same call continues."
+            else "Finished work is saved. To continue, make the same call again."
         )
         return {"state": "cancelled", "message": saved}
     message = report.own_words or _NO_ANSWER

@@ -171,7 +171,7 @@ class OwnFolder:
 def _begins_at(top: Path) -> InputError:
     return InputError(
         f"The git repository begins at {top}, outside the folder that this server was started in.",
-        hint="Start ratchet mcp there to commit.",
+        hint=f"To commit, start ratchet mcp in {top}.",
     )
 
 

@@ -117,7 +117,7 @@ class Job:
         )
 
     async def stop(self) -> None:
-        """Interrupt it, and wait until it has saved its work."""
+        """Interrupt the job, and wait until it has saved its work."""
         self.refresh()
         started = self.told.started
         if started is None or not self.running:

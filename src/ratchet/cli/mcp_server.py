@@ -415,7 +415,7 @@ that reverts it. Returns the commit's hash, so nothing is lost."""
         """Start learning a better candidate and proving it on held-out tasks; the work continues \
 after this call and after this session, and improve_status waits for it. The budget is that of \
 ratchet.toml; rollouts and seconds only lower it. Nothing is shipped unless ship is true. After a \
-stop, the same call continues."""
+stop, make the same call again to continue."""
         project = await self._project(path)
         if ship:
             await anyio.to_thread.run_sync(self._folder.owns_git, project)

@@ -161,8 +161,8 @@ def _check_price(project: Project, to: str) -> None:
     call = ModelCall(model=to, input_tokens=1_000, output_tokens=1_000)
     if guards_cost and not is_local and price(call) is None:
         raise ConfigError(
-            f"The price of {to} is unknown. Without it, the cost guardrail cannot be proved, and "
-            "nothing would ship.",
+            f"The price of {to} is unknown. Without it, the cost guardrail cannot be proved to "
+            "hold, so nothing would ship.",
             hint=f'Set it, in dollars per million tokens:\n\n[prices."{to}"]\ninput = …\n'
             'output = …\n\nOr turn the guardrail off:\n\n[[guardrails]]\nmetric = "cost"\n'
             "off = true\n",

@@ -295,7 +295,7 @@ def show(
     for example in examples:
         _print_example(example, now)
     if len(examples) < report.traces:
-        out.print(f"\nMore of its traces: --limit {report.traces}.", style="dim")
+        out.print(f"\nTo see all of its traces: --limit {report.traces}.", style="dim")
     if detail.unread:
         out.print(
             f"\nThe coach can read {detail.unread} of its traces and say what went wrong:"
@@ -355,7 +355,7 @@ def read(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Have the coach read failing traces and say what went wrong, ten a request.
+    """Have the coach read failing traces, ten per request, and say what went wrong.
 
     What it says decides which traces are one problem. Each trace is read once. Then it names those
     of the worst ten problems that it has not named.

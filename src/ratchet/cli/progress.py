@@ -50,8 +50,7 @@ MAX_ERROR = 300
 """Maximum length of an error, in characters."""
 
 PLAIN_EVERY_S = 10.0 if TELLER is None else 1.0
-"""Interval of progress lines, in seconds, when the output is not a terminal; a program may show
-each."""
+"""Seconds between progress lines when the output is not a terminal; fewer if a program reads it."""
 
 
 class TerminalWatcher(Watcher):

@@ -1,4 +1,4 @@
-"""The server of a project during one of its commands, for agents in any language."""
+"""A server that runs during a command of a project, for agents in any language."""
 
 from __future__ import annotations
 

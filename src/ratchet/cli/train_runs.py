@@ -38,7 +38,7 @@ COLUMNS = {
     "skipped_groups": "skipped",
     "tokens_per_s": "tokens/s",
 }
-"""Column by metric; gap is the mean difference of log-probabilities between trainer and sampler."""
+"""Column heading by metric; gap is the mean log-probability difference of trainer and sampler."""
 
 TRACKERS = "ratchet.trackers"
 """Entry-point group with which packages add trackers."""

@@ -159,7 +159,7 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
         InputError: The threshold is out of range.
     """
     if not 0 < threshold <= 1:
-        raise InputError(f"threshold = {threshold} must be a share above 0, and at most 1.")
+        raise InputError(f"threshold = {threshold} is not above 0 and at most 1.")
 
     def judge(output: Any, input: Any, spans: list[Span], metadata: dict[str, Any]) -> Judgement:
         text = comparable(answer_text(output))

@@ -23,7 +23,7 @@ class LabelCase(msgspec.Struct, frozen=True, kw_only=True):
     """By evaluator; only scores in [0, 1]."""
 
     def teaches(self, evaluator: str = "") -> float:
-        """How informative a label for it would be, from 0 to 2.
+        """How informative a label of the rollout would be, from 0 to 2.
 
         It is the disagreement of the evaluators, plus how near the evaluator's score is to the
         threshold; of all evaluators' mean score, when none is named. Without scores it is 1.

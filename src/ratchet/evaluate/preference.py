@@ -79,7 +79,7 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def value(self, input: str, text: str, embed: Embed | None = None) -> float:
-        """A text's score in (0, 1): probability of being preferred to a median one.
+        """A text's score in (0, 1): the probability that it is preferred to a median text.
 
         Args:
             input: The task's input.
@@ -225,7 +225,7 @@ def _words(text: str) -> dict[int, float]:
 
 
 def _shape(input: str, text: str, first: int) -> dict[int, float]:
-    """Features of shape, numbered from the first."""
+    """Features of a text's shape, numbered from `first` on."""
     words = _WORD.findall(text.casefold())
     input_words = set(_WORD.findall(input.casefold()))
     letters = max(1, sum(c.isalpha() for c in text))

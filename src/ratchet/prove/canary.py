@@ -152,9 +152,9 @@ class GuardrailEvidence(msgspec.Struct, kw_only=True):
     guardrail: LiveGuardrail
     effect: WeightedEffect
     passing: EProcess
-    """Against "worse by the margin or more"."""
+    """Evidence against "worse by the margin or more"."""
     harming: EProcess
-    """Against "not worse than the margin"."""
+    """Evidence against "not worse than the margin"."""
     missing: int = 0
 
     @classmethod

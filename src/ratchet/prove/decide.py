@@ -111,8 +111,8 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         text = f"It scores lower by more than the {plan.margin:g} that is allowed: {move}."
     elif comparison.verdict == "futile":
         text = (
-            f"There is no significant gain: {move}; it is proved to be below"
-            f" the {plan.min_gain:g} that is worth having."
+            f"There is no significant gain: {move}; the gain is proved to be below"
+            f" {plan.min_gain:g}, the smallest worth having."
         )
     elif comparison.verdict == "guardrail":
         text = f"{_capital(proved)}, but not proved safe: {move}; {evidence}."

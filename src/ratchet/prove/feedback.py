@@ -56,8 +56,8 @@ class FeedbackRule(msgspec.Struct, frozen=True, kw_only=True):
     coverage_margin: float = 0.05
     """Smallest unacceptable difference of the shares of units with feedback."""
     coverage: float | None = None
-    """Share of units with feedback before the canary, from which the number of units it takes is
-    estimated; None if unknown."""
+    """Share of units with feedback before the canary, used to estimate how many units the canary
+    needs; None if unknown."""
     units_per_day: float | None = None
     """Units before the canary; None if unknown."""
 
@@ -82,7 +82,7 @@ class FeedbackRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def guardrail(self) -> LiveGuardrail:
-        """Of the share of all units with negative feedback."""
+        """The guardrail on the share of all units with negative feedback."""
         return LiveGuardrail(metric=NEGATIVE, margin=self.negative_margin)
 
 

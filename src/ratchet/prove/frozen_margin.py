@@ -33,10 +33,10 @@ MIN_FROZEN_MARGIN = USUAL_GAIN
 """Frozen sets never demand a smaller margin than the gain that experiments are planned for."""
 
 MAX_SHARES = 2
-"""Shares of the common draws that a single set may use."""
+"""Maximum draws of a single set, in multiples of its equal share of the common draws."""
 
 MAX_DRAWS = 1000
-"""Draws up to which the smallest number is searched."""
+"""Upper end of the search for the fewest sufficient draws."""
 
 SIMULATED_SETS = 2000
 """Simulated sets behind a margin."""

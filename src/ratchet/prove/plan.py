@@ -110,8 +110,8 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
         totals = (0, *self.stages, self.max_pairs)
         if any(before >= after for before, after in pairwise(totals)):
             raise InputError(
-                f"Plan: stages = {self.stages!r} do not rise from 1 to max_pairs ="
-                f" {self.max_pairs}."
+                f"Plan: stages = {self.stages!r} do not increase strictly, from at least 1 to less"
+                f" than max_pairs = {self.max_pairs}."
             )
         if self.stages and self.labels:
             raise InputError(

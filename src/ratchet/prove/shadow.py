@@ -1,5 +1,5 @@
-"""The shadow stage: live inputs are mirrored, and the candidate's score is compared with the
-user's.
+"""The shadow stage: live inputs are mirrored, and the scores of the candidate's answers are
+compared with those of the answers that users got.
 
 The candidate passes when "worse by the margin or more" is rejected, and is stopped when "no worse"
 is rejected. It has been proved better on held-out tasks, with evidence that is not used here; this

@@ -168,7 +168,7 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
         return _average(self.detectors)
 
     def add(self, plan: WatchPlan, outcome: LiveOutcome) -> None:
-        """Add an outcome; without a value, a metric other than the score does not change."""
+        """Add an outcome; a metric without a value stays as it is, except for the score."""
         self.outcomes += 1
         for place, watched in enumerate(plan.metrics):
             value = live_value(outcome, watched.metric)

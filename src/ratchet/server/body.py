@@ -105,7 +105,7 @@ class BodyBudget:
             raise HttpProblem(
                 429,
                 "Too many large bodies are in flight.",
-                hint="Send it again later.",
+                hint="Send the request again later.",
                 headers={"retry-after": "1"},
             ) from None
         finally:

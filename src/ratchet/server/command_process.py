@@ -63,7 +63,7 @@ class CommandProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the command has not ended yet."""
         return self._reading is not None and not self._reading.done()
 
     @property

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 HEAD_BYTES = 64 * 1024
-"""Maximum number of bytes of a request besides its body: of its line, headers and trailers. It may
-have more by what arrives together with its end.
+"""Maximum number of bytes of a request besides its body: of its line, headers and trailers. What
+arrives together with their end may exceed it.
 """
 
 FRAMING = 8

@@ -61,7 +61,7 @@ class StreamResponse(msgspec.Struct, frozen=True):
 
 
 class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One method of one path."""
+    """A route of the API: one method of one path, and its handler."""
 
     method: str
     path: str

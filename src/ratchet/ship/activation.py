@@ -72,7 +72,7 @@ def activate(
     if not evidence_path.is_file():
         raise ShipError(
             f"The evidence file {evidence_path} does not exist.",
-            hint="A release's numbers are verified with it; run the experiment again.",
+            hint="A release needs it to verify its numbers; run the experiment again.",
         )
     release_id = content_hash([experiment_id, candidate.id, "gateway", agent])
     existing = store.releases.get(release_id)

@@ -88,7 +88,7 @@ class TextPrompt:
     refusal: str
     """Start of the message that it cannot be patched."""
     file: str | None = None
-    """Relative to the root; confines the search."""
+    """The only file to search, relative to the root; None to search all files."""
     expression: tuple[str, TextRange] | None = None
     """File and byte span of the expression that declares the prompt; None if undeclared."""
     kept: bool = False

@@ -154,7 +154,7 @@ def text_of(template: PromptTemplate, known_slots: tuple[str, ...] = ()) -> Temp
 
 
 def verbatim(template: PromptTemplate) -> TemplateText:
-    """A template as it is declared: its placeholders and its logic are text."""
+    """The text of a template as declared, with its placeholders and logic as plain text."""
     return TemplateText.of([template.text], [])
 
 

@@ -98,7 +98,7 @@ def pull_request(
     parts = [
         title,
         *([] if proved else [_not_proved(decision)]),
-        f"This branch, {code(branch)}, changes only the values below{of}.",
+        f"This branch, {code(branch)}, changes only the values{of} that are listed below.",
         *_failures(improved_tasks(content, server_url, traces), problem),
         "## What changes",
         *(_change(name, baseline, candidate) for name in names),

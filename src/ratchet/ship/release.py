@@ -94,7 +94,7 @@ def ship(
     if not evidence_path.is_file():
         raise ShipError(
             f"The evidence file {evidence_path} does not exist.",
-            hint="A release's numbers are verified with it; run the experiment again.",
+            hint="A release needs it to verify its numbers; run the experiment again.",
         )
     repository = Repository.open(repo)
     branch = branch_name(baseline, candidate, draft=draft)

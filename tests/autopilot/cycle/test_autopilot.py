@@ -141,7 +141,7 @@ def test_while_it_is_paused_nothing_moves_but_a_release_is_watched(
     say("pause")
     cycle = run.tick(10)
     assert cycle.state == "shadow"
-    assert cycle.waits == "ann paused it. To continue: ratchet autopilot resume."
+    assert cycle.waits == "ann paused the autopilot. To continue: ratchet autopilot resume."
     say("resume")
     run.to("pull_request")
     say("pause")

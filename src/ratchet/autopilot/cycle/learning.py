@@ -32,7 +32,7 @@ class _Saying(Watcher):
 async def advance_run(
     project: Project, store: Store, cycle: Cycle, say: Callable[[str], None], *, ship_it: bool
 ) -> Run:
-    """Run `improve` on the cycle's tasks and budget, or resume it; shipping starts no other run.
+    """Run or resume `improve` on the cycle's tasks and budget; to ship, only resume its run.
 
     Raises:
         RatchetError: As for `improve`.

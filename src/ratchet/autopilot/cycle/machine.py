@@ -111,7 +111,7 @@ class CycleMachine:
         wait = Wait(why, until if at is None else at)
         if failures != TOLD_AFTER:
             return Stay(changes={"failures": failures}, wait=wait)
-        text = f"The state {cycle.state} fails and is tried again: {why}"
+        text = f"The state {cycle.state} keeps failing and will be tried again: {why}"
         notifications: tuple[Order, ...] = (("notify", {"event": "failing", "text": text}),)
         return Stay(changes={"failures": failures}, wait=wait, actions=notifications)
 

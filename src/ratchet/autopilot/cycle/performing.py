@@ -52,7 +52,7 @@ class Performer:
         self.rng = rng
 
     async def perform_due(self) -> int:
-        """Carry out what is due, and return how many actions ended.
+        """Carry out the actions that are due, and return how many ended.
 
         A cycle's actions are carried out in order: one that has to be tried again holds up those
         after it. Notifications wait for nothing, and hold up nothing.
@@ -101,7 +101,7 @@ class Performer:
         next_at = self.clock() + wait_s * self.rng.uniform(0.5, 1.0) if at is None else at
         notifications: list[CycleAction] = []
         if action.kind != "notify" and action.tries >= TOLD_AFTER:
-            text = f"{_NAMES[action.kind]} fails and is tried again: {why}"
+            text = f"{_NAMES[action.kind]} keeps failing and will be tried again: {why}"
             body = {"event": "failing", "text": text}
             key = f"{action.key}/told"
             notifications.append(CycleAction(key=key, cycle_id=cycle.id, kind="notify", body=body))

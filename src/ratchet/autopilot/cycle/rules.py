@@ -47,7 +47,7 @@ from ratchet.types.wording import counted
 CAPTURE_S = 60.0
 """Seconds between searches for more tasks."""
 
-MEASURES = "It measures."
+MEASURES = "It is measuring."
 """Start of the reason why a live stage waits."""
 
 
@@ -110,7 +110,7 @@ class StateRules:
             return None
         days = limit[0] / DAY_S
         span = counted(days, "day") if days >= 1 else f"{limit[0] / 60:g} minutes"
-        rule = f"It was in the state {cycle.state.replace('_', ' ')} for more than {span}."
+        rule = f"The cycle was in the state {cycle.state.replace('_', ' ')} for more than {span}."
         if cycle.waits:
             rule += f" {cycle.waits}"
         if limit[1] == "rollback":
@@ -400,7 +400,9 @@ class StateRules:
         if command is None:
             return None
         why = f" {command.reason}" if command.reason else ""
-        return Wait(f"{command.by} paused it.{why} To continue: ratchet autopilot resume.")
+        return Wait(
+            f"{command.by} paused the autopilot.{why} To continue: ratchet autopilot resume."
+        )
 
     def spent(self) -> Spending:
         """What was taken of today's budget."""

@@ -72,7 +72,7 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
     pause = store.operator_commands.pause(agent)
     waits = cycle.waits if cycle else ""
     if pause is not None and (cycle is None or cycle.state not in ("watch", "rollback")):
-        waits = f"{pause.by} paused it. To continue: ratchet autopilot resume."
+        waits = f"{pause.by} paused the autopilot. To continue: ratchet autopilot resume."
     elif not running:
         waits = "No process runs it: ratchet autopilot run, or ratchet serve --autopilot."
     elif cycle is None and agent not in (names := store.spans.agents()):

@@ -30,7 +30,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 def made(change: Change, material: Material, rng: random.Random) -> Changed | None:
-    """Apply a change.
+    """Apply a change to an output.
 
     Returns:
         The changed output; None when nothing was changed.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MAX_CHOICES = 8
-"""Maximum number of distinct texts of a choice."""
+"""Maximum number of distinct texts of a field that counts as a choice."""
 
 SEEN_EACH = 5
 """Minimum number of examples per distinct text of a choice."""

@@ -143,7 +143,7 @@ class QueryComparison:
             return Compared("unknown", "the expected query returns nothing on generated databases")
         return Compared(
             "equal",
-            f"the same on {telling} generated databases, which distinguish {killed} from it",
+            f"the same on {telling} generated databases, where {killed} give another result",
         )
 
     def _read(self, schema: SqlSchema) -> frozenset[str]:

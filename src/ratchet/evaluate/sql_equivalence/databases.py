@@ -215,7 +215,7 @@ def _usual(column: SqlColumn, used_as: str, size: int) -> Sequence[Any]:
 
 
 def _fitting(column: SqlColumn, value: Any) -> Any:
-    """A compared value in the column's type; None if it cannot hold it."""
+    """A compared value in the column's type; None if the column cannot hold it."""
     if column.kind == "date":
         return value if is_date(value) else None
     if column.kind in ("integer", "real") and isinstance(value, str):

@@ -51,7 +51,7 @@ class SqlColumn:
 
 @dataclass(frozen=True)
 class SqlTable:
-    """A table."""
+    """A table of a schema, with its columns in order."""
 
     name: str
     columns: tuple[SqlColumn, ...]

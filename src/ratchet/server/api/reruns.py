@@ -40,7 +40,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     rollout_id: str
     queue: str
     runners: list[str]
-    """Names of the runners of this server that serve the queue; it waits while there are none."""
+    """Names of the runners of this server that serve the queue; without one, the rollout waits."""
 
 
 class RerunPlace(msgspec.Struct, frozen=True, kw_only=True):

@@ -141,8 +141,8 @@ class TokenWatch:
         if before != first.tokenizer:
             self._tokenizers[upstream] = first.tokenizer
             _log.error(
-                "The upstream %r has changed its tokenizer: %s instead of %s. Do not train on "
-                "token ids of both together.",
+                "The upstream %r has changed its tokenizer: %s instead of %s. Do not mix "
+                "token ids of both in training.",
                 upstream,
                 first.tokenizer or "an unnamed one",
                 before or "an unnamed one",

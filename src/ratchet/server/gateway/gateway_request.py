@@ -17,7 +17,7 @@ from ratchet.server.http_problems import HttpProblem
 
 @dataclass(slots=True)
 class GatewayRequest:
-    """An admitted request."""
+    """A request that the gateway has admitted."""
 
     task: asyncio.Task[Any]
     target: GatewayTarget

@@ -90,7 +90,7 @@ class OutgoingCalls:
         self._seeds.forget(target)
 
     def note(self, outgoing: UpstreamRequest, refusal: RefusedSettings) -> None:
-        """Remember what a model refuses: the next request to it does without."""
+        """Remember settings that a model refuses, to leave them out of its next request."""
         self._translator.note(outgoing, refusal)
 
     async def prepare(

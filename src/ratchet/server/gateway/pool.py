@@ -79,7 +79,7 @@ class UpstreamEndpoint:
             "server.port": parts.port or (443 if parts.scheme == "https" else 80),
             "ratchet.upstream": upstream.name,
         }
-        """Attributes of every span of a call to it."""
+        """Attributes of every span of a call to the upstream."""
         self.sellers = (upstream.base_url, upstream.dialect)
         self.timeout = aiohttp.ClientTimeout(
             total=max(TOTAL_TIMEOUT_S, upstream.timeout_s),

@@ -95,7 +95,9 @@ def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken)
                 hint=f"Pass on the task's header {ROLLOUT_HEADER.decode()} unchanged.",
             )
         if target.is_attempt and target != attempt:
-            raise HttpProblem(400, f"The call's path names {target}, but it also names {attempt}.")
+            raise HttpProblem(
+                400, f"The call's path names {target}, but the call also names {attempt}."
+            )
         target, by_token = attempt, by_token or with_token
     return Addressed(target, by_token, b"&".join(part for part in parts if part not in own))
 

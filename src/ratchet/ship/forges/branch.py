@@ -62,7 +62,7 @@ class RequestBranch:
         return False
 
     def conflicts(self, tip: str, base: str) -> bool:
-        """Whether git cannot merge the release's files into a base."""
+        """Whether the release's files conflict with a base."""
         ours = self.repository.merge_base(tip, base)
         for path in self.repository.changed_paths(self.release.base, self.release.commit):
             blobs = [self.repository.content(commit, path) for commit in (tip, ours, base)]

@@ -140,7 +140,7 @@ class _AppKey:
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         except ImportError:
             raise ConfigError(
-                "Signing with a GitHub App's key needs another package.",
+                "Signing with a GitHub App's key needs the package cryptography.",
                 hint="pip install 'agent-ratchet[github]'",
             ) from None
         try:

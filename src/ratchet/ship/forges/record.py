@@ -61,7 +61,7 @@ class Forge(Protocol):
         ...
 
     def read(self, number: int) -> RequestRecord:
-        """The request of that number."""
+        """The pull request with that number."""
         ...
 
     def open(self, draft: RequestDraft) -> RequestRecord:

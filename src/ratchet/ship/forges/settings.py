@@ -37,7 +37,7 @@ class ForgeSettings:
     repository: str = ""
     """OWNER/NAME on the forge."""
     token_env: str = ""
-    """Variable with the token; by default GITHUB_TOKEN or GITLAB_TOKEN."""
+    """Environment variable that holds the token; by default GITHUB_TOKEN or GITLAB_TOKEN."""
     app_id: str = ""
     """Id of a GitHub App, which replaces the token."""
     app_key: Path | None = None

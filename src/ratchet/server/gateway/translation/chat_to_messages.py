@@ -103,7 +103,7 @@ def _add_messages(sent: dict[str, Any], messages: list[dict[str, Any]], findings
             findings.leave_out("name of a message")
         if role in ("system", "developer"):
             if turns:
-                findings.leave_out("place of a later system message")
+                findings.leave_out("position of a system message after the first turn")
             system.extend(blocks_of(message.get("content"), findings))
         elif role == "user":
             add("user", blocks_of(message.get("content"), findings))

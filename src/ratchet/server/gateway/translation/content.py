@@ -89,7 +89,7 @@ def _document(file: Mapping[str, Any], findings: Findings) -> dict[str, Any] | N
 
 
 def parts_of(content: Any, findings: Findings) -> list[dict[str, Any]]:
-    """Parts of a chat message from the content of a message, without the results of tools."""
+    """Parts of a chat message from an Anthropic message's content, without the results of tools."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return [part for block in listed(content) for part in _parts(block, findings)]
@@ -132,7 +132,7 @@ def text_part(text: str) -> dict[str, Any]:
 
 
 def simplest(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Content of a chat message: a text where it is one, since some servers accept no parts."""
+    """Content of a chat message; a lone text as a string, since some servers accept no parts."""
     if not parts:
         return ""
     return str(parts[0]["text"]) if len(parts) == 1 and parts[0]["type"] == "text" else parts

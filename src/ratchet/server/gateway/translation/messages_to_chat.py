@@ -128,7 +128,7 @@ def _result(
 
 
 def _said(content: Any, findings: Findings) -> list[dict[str, Any]]:
-    """Chat messages of what the model said."""
+    """Chat messages with what the model said."""
     calls: list[dict[str, Any]] = []
     rest = content
     if isinstance(content, list):

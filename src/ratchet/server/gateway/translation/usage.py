@@ -58,7 +58,7 @@ def message_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Usage of responses from that of chat completions."""
+    """The usage of chat completions, in the form of the Responses API."""
     prompt = mapping(usage.get("prompt_tokens_details"))
     completion = mapping(usage.get("completion_tokens_details"))
     return {
