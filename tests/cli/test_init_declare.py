@@ -124,7 +124,7 @@ def test_tests_that_the_wiring_breaks_are_reported(tmp_path: Path, upstream: Stu
     said = shop.init(*COMMAND)
     finding = said["findings"][-1]
     assert finding["holds"] is False
-    assert "exit code 1 (1 failed in) instead of 0 (1 passed in)" in finding["said"]
+    assert "exit code 1 (1 failed) instead of 0 (1 passed)" in finding["said"]
     shop.ratchet("init", "--undo")
     assert len(shop.init("--no-tests", *COMMAND)["findings"]) == 4
 
