@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -439,13 +440,17 @@ CLIENTS = {
 }
 
 
+@pytest.mark.parametrize(
+    "runtime",
+    ["node", pytest.param("bun", marks=pytest.mark.skipif(not which("bun"), reason="no Bun"))],
+)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_program_in_node_with_an_address_in_code_is_led_in_rollouts(
-    client: str, tmp_path: Path, provider: StubUpstream
+def test_a_program_in_node_or_bun_with_an_address_in_code_is_led_in_rollouts(
+    client: str, runtime: str, tmp_path: Path, provider: StubUpstream
 ) -> None:
     source = IN_NODE["agent.js"].replace("FETCHED", CLIENTS[client])
     shop = wired(tmp_path, {"agent.js": source}, GROQ=provider)
-    said = shop.init("--", "node", "agent.js", "Sell cup")
+    said = shop.init("--", runtime, "agent.js", "Sell cup")
     assert (said["mode"], said["agent"]["model_hosts"]) == ("command", [host(provider)])
     assert holds(said) == ALL_VERIFIED
     assert output_of(shop, "Sell mug") == "mug"

@@ -623,6 +623,36 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ign
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 
 
+def test_rollouts_begin_with_the_untracked_files_that_the_recorded_run_began_with(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    """As a service that keeps its conversations in a folder that git ignores."""
+    script = """
+        turns=$(cat threads/1.txt)
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"For us. %s"},'\\
+        '{"role":"user","content":"%s"}]}' "$turns" "$1")
+        printf ' They asked: %s' "$1" >> threads/1.txt
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script, ".gitignore": "threads/"})
+    thread = shop.root / "threads/1.txt"
+    thread.parent.mkdir()
+    thread.write_text("They asked: Where is my cup?")
+    thread.chmod(0o600)
+    said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
+    assert said["restored"] == ["threads/1.txt"]
+    assert said["left_by_run"] == []
+    assert all(finding["holds"] for finding in said["findings"]), said["findings"]
+    assert thread.read_text() == "They asked: Where is my cup?"
+    assert thread.stat().st_mode & 0o777 == 0o600
+    written = shop.root / ".ratchet/recorded-run/threads/1.txt"
+    assert written.read_text() == "They asked: Where is my cup? They asked: Where is my pan?"
+    undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
+    assert "is still in .ratchet/recorded-run" in undone
+    assert thread.read_text() == "They asked: Where is my cup?"
+
+
 def test_an_answer_that_repeats_the_input_is_named(tmp_path: Path, upstream: StubUpstream) -> None:
     """As npm does, which prints the command before the program's own output."""
     script = """

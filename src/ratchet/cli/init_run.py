@@ -22,6 +22,7 @@ from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_failures import advice_without_denials, check_recorded
+from ratchet.cli.init_files_before import WRITTEN, FilesBefore
 from ratchet.cli.init_left import created_by, perhaps_caches, traces_of, written_outside
 from ratchet.cli.init_page import (
     constant_values,
@@ -32,7 +33,6 @@ from ratchet.cli.init_page import (
     print_verified,
     same_for_all,
 )
-from ratchet.cli.init_stash import CommittedFiles
 from ratchet.cli.init_tests import tests_as_before
 from ratchet.cli.init_verify import (
     NO_CALL,
@@ -50,6 +50,7 @@ from ratchet.types import AgentError, InputError
 from ratchet.types.wording import counted
 from ratchet.wire.applying import (
     Plan,
+    RunTrace,
     check_branch,
     commit,
     make_plan,
@@ -113,7 +114,7 @@ def wire_by_watching(
     _check_inputs(root, run, options.inputs)
     arguments = _arguments(run, options)
     say(f"Running: {one_line(_told(run))}")
-    committed_files = CommittedFiles(root)
+    files_before = FilesBefore(root)
     places = [subject.rpartition(":") for subject in options.allowed]
     hosts = [(host, int(port)) for host, _, port in places if host and port.isdigit()]
     watched = partial(
@@ -136,16 +137,30 @@ def wire_by_watching(
     _check_sent(options.inputs, run, derived)
     if not json:
         print_recorded(recording, derived)
-    stashed = () if options.dry_run else _stashed(run, recording, committed_files)
+    stashed = () if options.dry_run else _stashed(run, recording, files_before)
     if stashed:
         say(
             f"\nThe recorded run changed {', '.join(stashed)}. So that rollouts begin as it began, "
             "the committed version is back, and git's stash has the change: git stash pop"
         )
     acts = list(_asked(derived.acts) if options.asks else derived.acts)
+    restored: list[str] = []
+
+    def restore() -> bool:
+        files = () if _runs_on(run) else files_before.restore(recording.writes)
+        if files:
+            say(
+                f"The model got other texts than in the recorded run, which changed"
+                f" {', '.join(files)}. So that rollouts begin as it began, the content from before"
+                f" is back; what the run wrote is in {WRITTEN}."
+            )
+        restored.extend(files)
+        return bool(files)
 
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
-        return _plan(root, wiring, acts, recording, inventory, parts, arguments)
+        traces = traces_of(root, recording)
+        left = [trace for trace in traces if not files_before.is_as_before(trace.path)]
+        return _plan(root, wiring, acts, recording, inventory, parts, arguments, left)
 
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
@@ -166,7 +181,7 @@ def wire_by_watching(
             say("Prompts are declared after a wiring is verified, so they are not in this diff.")
         return
     declaring = _first_that_works(
-        root, derived.wirings, recording, acts, planned, verified, say, arguments
+        root, derived.wirings, recording, acts, planned, verified, restore, say, arguments
     )
     if options.declare:
         declaring = declared(
@@ -209,6 +224,7 @@ def wire_by_watching(
                 "acts": acts,
                 "left_by_run": declaring.plan.traces,
                 "stashed": stashed,
+                "restored": restored,
                 "prompts": derived.prompts,
                 "learned": declaring.verification.learned,
                 "declared": declaring.names,
@@ -292,10 +308,14 @@ def _first_that_works(
     acts: list[OutsideAct],
     planned: Callable[[Wiring, DeclaredParts], Plan],
     verified: Callable[[Wiring, Plan], WiringVerification],
+    restore: Callable[[], bool],
     say: Callable[[str], None],
     arguments: str,
 ) -> Declaring:
     """Verify the wirings in turn, and take the first that works.
+
+    If the agent's model gets other texts than it got in the recorded run, the files that the run
+    changed are restored, and what it created is left out.
 
     Raises:
         AgentError: None does.
@@ -316,6 +336,8 @@ def _first_that_works(
     kept: Declaring | None = None
     for wiring in wirings:
         attempt = checked(wiring)
+        if _differences(attempt.verification) and restore():
+            attempt = checked(wiring)
         others = [msgspec.structs.replace(wiring, absent=absent) for absent in absences]
         if "serve" in wiring.agent and not _holds(attempt.verification, SECOND_RUN):
             anew = {**wiring.agent, "restart": True}
@@ -370,16 +392,21 @@ def _differences(verification: WiringVerification) -> int:
 
 
 def _stashed(
-    run: CommandRun | ServiceRun, recording: Recording, committed_files: CommittedFiles
+    run: CommandRun | ServiceRun, recording: Recording, files_before: FilesBefore
 ) -> tuple[str, ...]:
     """Stash what the recorded run changed, unless a service that still runs may be using it."""
-    if isinstance(run, ServiceRun) and not run.serve:
+    if _runs_on(run):
         return ()
-    return committed_files.stash(
+    return files_before.stash(
         write.path
         for write in recording.writes
         if write.place == "project" and write.how != "created"
     )
+
+
+def _runs_on(run: CommandRun | ServiceRun) -> bool:
+    """Whether it is a service that the owner started, which may be using the project's files."""
+    return isinstance(run, ServiceRun) and not run.serve
 
 
 def _plan(
@@ -390,6 +417,7 @@ def _plan(
     inventory: Inventory,
     parts: DeclaredParts,
     arguments: str,
+    left: Sequence[RunTrace],
 ) -> Plan:
     starters = _starters(root, wiring, inventory)
     settings = settings_text(
@@ -405,7 +433,7 @@ def _plan(
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS_FILE).exists():
         files.append(FileChange(TASKS_FILE, "The starter tasks.", content=tasks_text(starters)))
-    return make_plan(root, [Changes(tuple(files)), parts.changes], traces_of(root, recording))
+    return make_plan(root, [Changes(tuple(files)), parts.changes], left)
 
 
 def _timeout_s(recording: Recording) -> float | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ratchet.cli.console import out, print_json
+from ratchet.cli.init_files_before import WRITTEN, stash_entry
 from ratchet.cli.init_page import left_by_run
-from ratchet.cli.init_stash import stash_entry
 from ratchet.wire.applying import undo
 
 
@@ -41,6 +41,11 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
         out.print(
             "The recorded run's changes to tracked files are still in git's stash: git stash pop"
             f" {entry}",
+            markup=False,
+        )
+    if (root / WRITTEN).is_dir():
+        out.print(
+            f"What the recorded run wrote to files that were restored is still in {WRITTEN}.",
             markup=False,
         )
     if undone.commit:

@@ -99,6 +99,19 @@ def proxy_of(url: str) -> str:
     return proxies.get(place.scheme) or proxies.get("all") or ""
 
 
+def javascript_hook(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that load a file into each process of Node and Bun.
+
+    Args:
+        file: The file. Bun takes no quotes, so it loads none with a space in its path.
+        environ: The environment besides.
+    """
+    options = {"NODE_OPTIONS": f'--require "{file}"', "BUN_OPTIONS": f"--preload={file}"}
+    if " " in str(file):
+        del options["BUN_OPTIONS"]
+    return {name: f"{environ.get(name, '')} {option}".lstrip() for name, option in options.items()}
+
+
 def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that route calls from Python and Node to hosts through a relay, in a process and
     its children.
@@ -113,7 +126,7 @@ def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str])
     paths = [str(PYTHON_HOOK), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         "PYTHONPATH": os.pathsep.join(paths),
-        "NODE_OPTIONS": f'{environ.get("NODE_OPTIONS", "")} --require "{NODE_HOOK}"'.lstrip(),
+        **javascript_hook(NODE_HOOK, environ),
         MODEL_RELAY: relay,
         "RATCHET_MODEL_HOSTS": ",".join(hosts),
     }

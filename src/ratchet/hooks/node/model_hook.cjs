@@ -1,5 +1,5 @@
 // Hook for Node in rollouts: leads model calls to hosts whose address is in the code to a relay. Loaded
-// by NODE_OPTIONS=--require; needs nothing but Node, from version 14.
+// by NODE_OPTIONS=--require, or BUN_OPTIONS=--preload; needs nothing but Node, from version 14, or Bun.
 "use strict";
 
 const lead = require("./leading.cjs");

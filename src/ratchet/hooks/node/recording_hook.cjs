@@ -1,5 +1,5 @@
 // Recording hook for Node: leads requests through the relay, and writes the stack of each model call.
-// Loaded by NODE_OPTIONS=--require; needs nothing but Node, from version 14.
+// Loaded by NODE_OPTIONS=--require, or BUN_OPTIONS=--preload; needs only Node, from version 14, or Bun.
 "use strict";
 
 const fs = require("fs");

@@ -11,6 +11,7 @@ from typing import Any
 
 from ratchet import hooks
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
+from ratchet.run.model_hosts import javascript_hook
 from ratchet.run.model_relay import ModelRelay
 from ratchet.source.dotenv import read_dotenv
 from ratchet.source.files import own_files
@@ -153,11 +154,10 @@ def _stated_bases(root: Path) -> dict[str, str]:
 
 
 def _hooks(owner: Mapping[str, str], folder: Path) -> dict[str, str]:
-    node = f'--require "{NODE_HOOK}"'
     return {
         "RATCHET_RECORDING": str(folder),
         "PYTHONPATH": str(PYTHON_HOOK),
-        "NODE_OPTIONS": " ".join(filter(None, [owner.get("NODE_OPTIONS", ""), node])),
+        **javascript_hook(NODE_HOOK, owner),
     }
 
 

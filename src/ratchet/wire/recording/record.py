@@ -319,7 +319,7 @@ def _no_call(root: Path, contacts: Sequence[Contact]) -> str:
         return "No model call was seen."
     return (
         f"No model call was seen. The program contacted {', '.join(hosts)}. If one is the model, "
-        "let it read its URL from OPENAI_BASE_URL (or use Node, not Bun), and run this again."
+        "let it read its URL from OPENAI_BASE_URL (or use Node, not Deno), and run this again."
     )
 
 

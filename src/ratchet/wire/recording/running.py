@@ -191,7 +191,7 @@ def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
     if any(root.glob("*.py")) or any((root / name).exists() for name in manifests):
         hooks.append("PYTHONPATH")
     if (root / "package.json").exists():
-        hooks.append("NODE_OPTIONS")
+        hooks.append("BUN_OPTIONS" if any(root.glob("bun.lock*")) else "NODE_OPTIONS")
     ways = [{name: around.hooks[name] for name in (hook, "RATCHET_RECORDING")} for hook in hooks]
     return [
         "Start your service in another terminal as usual, with these variables set:",

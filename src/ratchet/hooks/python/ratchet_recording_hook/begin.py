@@ -90,7 +90,7 @@ def _keep_in_children(settings: dict[str, Any]) -> None:
                 for name, (value, before) in settings["set"].items():
                     if environ.get(name) == before:
                         environ[name] = value
-                for name in ("RATCHET_RECORDING", "NODE_OPTIONS"):
+                for name in ("RATCHET_RECORDING", "NODE_OPTIONS", "BUN_OPTIONS"):
                     if name in settings["hooks"]:
                         environ.setdefault(name, settings["hooks"][name])
                 paths = environ.get("PYTHONPATH", "").split(os.pathsep)
