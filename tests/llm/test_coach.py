@@ -580,8 +580,8 @@ def test_a_name_may_carry_its_provider() -> None:
     assert (own.model, own.base_url) == ("qwen/qwen3", "http://gpu:8000/v1")
     assert endpoint_of(CoachModel(name="bedrock/claude"), {}).through == "litellm"
     assert endpoint_of(CoachModel(name="litellm:vertex_ai/gemini"), {}).model == "vertex_ai/gemini"
-    named = endpoint_of(CoachModel(name="m"), {"OPENAI_BASE_URL": "http://proxy/v1"})
-    assert named.base_url == "http://proxy/v1"
+    named = endpoint_of(CoachModel(name="openai/m"), {"OPENAI_BASE_URL": "http://proxy/v1"})
+    assert (named.model, named.base_url) == ("m", "http://proxy/v1")
 
 
 def test_without_litellm_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,10 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
     if base_url is None and model_name:
         if provider not in COMPATIBLE:
             return _by_litellm(model, name, environ)
-        base_url, own_env = COMPATIBLE[provider]
-        name, key_env = model_name, own_env if key_env is None else key_env
+        name = model_name
+        if provider != "openai":
+            base_url, own_env = COMPATIBLE[provider]
+            key_env = own_env if key_env is None else key_env
     base_url = base_url or environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     base_url = valid_url(base_url)
     required = key_env is not None or base_url.rstrip("/") == OPENAI_URL
