@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -87,3 +90,27 @@ def test_an_upstream_that_cannot_be_reached_is_named(upstream: tuple[Upstream, s
     assert answer.status_code == 502
     assert "127.0.0.1:9 did not answer" in answer.json()["error"]["message"]
     assert ended[0].error
+
+
+def test_a_call_whose_program_and_upstream_both_ended_is_still_told() -> None:
+    told = threading.Event()
+    ended: list[Exchange] = []
+
+    def tell(exchange: Exchange) -> None:
+        ended.append(exchange)
+        told.set()
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as upstream,
+        ModelRelay({"model": f"http://127.0.0.1:{upstream.getsockname()[1]}"}, ended=tell) as relay,
+    ):
+        place = urlsplit(relay.url)
+        with socket.create_connection((place.hostname, place.port or 0)) as program:
+            program.sendall(b"POST /model/chat HTTP/1.1\r\nhost: m\r\ncontent-length: 0\r\n\r\n")
+            arrived, _ = upstream.accept()
+            # An answer that is reset says at once that its program is gone.
+            program.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        arrived.recv(65_536)
+        arrived.close()
+        assert told.wait(20)
+    assert [exchange.request.path for exchange in ended] == ["/chat"]

@@ -200,7 +200,10 @@ class ModelRelay:
         except Exception as failure:  # an upstream may send anything
             error = _failure(arrived, failure)
             if sent.response is None:
-                await sent.refuse(502, error)
+                with contextlib.suppress(
+                    ConnectionResetError
+                ):  # the program may have ended meanwhile
+                    await sent.refuse(502, error)
             elif request.transport is not None:
                 request.transport.abort()  # a cut answer must not look whole
         seconds = time.perf_counter() - started
