@@ -19,7 +19,6 @@ from ratchet.cli.console import (
     number,
     out,
     print_json,
-    print_table,
     project_in,
     table,
     wait_for,
@@ -115,7 +114,7 @@ def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
     rows.add_row("pairs", str(model.pairs))
     rows.add_row("held-out pairs ordered correctly", _estimate(model.accuracy))
     rows.add_row("always preferring the longer text", number(model.longer, 2))
-    print_table(rows)
+    out.print(rows)
     out.print(f"Written to {display_path(evaluator.path)}. {model.doubt}", markup=False)
 
 
@@ -190,7 +189,7 @@ def _print(realigned: Realigned, path: Path) -> None:
     rows.add_row("calibration error", *errors)
     rows.add_row("cases", str(before.cases), str(after.cases))
     rows.add_row("unscored", str(before.unscored), str(after.unscored))
-    print_table(rows)
+    out.print(rows)
     for old, new in realigned.alignment.wording.items():
         out.print(f"\n{old}\n  → {new}", markup=False)
     out.print(

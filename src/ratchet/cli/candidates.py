@@ -17,7 +17,6 @@ from ratchet.cli.console import (
     display_path,
     out,
     print_json,
-    print_table,
     project_in,
     short,
     table,
@@ -137,7 +136,7 @@ def _print_front(run: Run, placed: RunFront | None) -> None:
         return
     out.print(f"Run [bold]{short(run.id)}[/], {run.stage.replace('_', ' ')}\n")
     out.file.write(front_plot(placed, out.width) + "\n\n")
-    print_table(front_table(placed))
+    out.print(front_table(placed))
     out.print()
     for sentence in filter(None, (left_out(placed), placed.rule)):
         out.print(sentence, style="dim", markup=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.autopilot.project_settings import read_settings
-from ratchet.cli.console import Folder, Json, print_json, print_table, project_in, table
+from ratchet.cli.console import Folder, Json, out, print_json, project_in, table
 from ratchet.observe.project_paths import FILE_NAME
 
 
@@ -32,7 +32,7 @@ def config(folder: Folder = Path("."), json: Json = False) -> None:
             rows.add_row(
                 f"{section.name}.{setting.name}", _said(setting.value), mark, setting.about
             )
-    print_table(rows)
+    out.print(rows)
 
 
 def _said(value: Any) -> str:

@@ -24,7 +24,24 @@ from ratchet.types import RatchetError, dollars_text
 
 Result = TypeVar("Result")
 
-out = Console(highlight=False, soft_wrap=False)
+
+_PIPE_WIDTH = 240
+"""Columns that a table may take if the output is not a terminal."""
+
+
+class _Output(Console):
+    """Prints sentences without line breaks, so that a command in one can be copied whole."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As `Console.print`."""
+        is_table = any(isinstance(part, Table) for part in objects)
+        if is_table and not self.is_terminal:
+            options.setdefault("width", max(self.width, _PIPE_WIDTH))
+        options.setdefault("soft_wrap", not is_table)
+        super().print(*objects, **options)
+
+
+out = _Output(highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Folder = Annotated[
@@ -106,20 +123,6 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     for column in columns:
         grid.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return grid
-
-
-MIN_PIPE_WIDTH = 240
-
-
-def print_table(rows: Table) -> None:
-    """Print a table, with unlimited width if the output is not a terminal."""
-    width = out.width
-    if not out.is_terminal:
-        out.width = max(width, MIN_PIPE_WIDTH)
-    try:
-        out.print(rows)
-    finally:
-        out.width = width
 
 
 def display_path(path: str | Path) -> str:

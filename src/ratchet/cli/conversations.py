@@ -18,7 +18,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     table,
 )
 from ratchet.cli.keys import StoreUrl
@@ -75,4 +74,4 @@ def conversations(
         )
     for column in rows.columns:  # ids must stay whole, to be copied
         column.no_wrap = column.header not in ("agent", "first input")
-    print_table(rows)
+    out.print(rows)

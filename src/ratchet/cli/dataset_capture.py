@@ -258,7 +258,6 @@ def _print(capture: Capture, dry_run: bool, existing: int) -> None:
             f"{sign} {short(captured.trace.trace_id)} ({captured.task.origin.by}):"
             f" {task_line(captured.task)}",
             markup=False,
-            soft_wrap=True,
         )
     if len(capture.tasks) > _SHOWN:
         out.print(f"and {len(capture.tasks) - _SHOWN} more")

@@ -123,9 +123,9 @@ def import_(
         )
         return
     for note in read.notes:
-        out.print(note, style="yellow", markup=False, soft_wrap=True)
+        out.print(note, style="yellow", markup=False)
     for sentence in read.bad[:_SHOWN]:
-        out.print(f"Skipped: {sentence}", style="yellow", markup=False, soft_wrap=True)
+        out.print(f"Skipped: {sentence}", style="yellow", markup=False)
     if len(read.bad) > _SHOWN:
         out.print(f"Skipped {counted(len(read.bad) - _SHOWN, 'more record')}.", style="yellow")
     out.print(
@@ -139,4 +139,4 @@ def import_(
         markup=False,
     )
     if leak:
-        out.print(leak, style="yellow", markup=False, soft_wrap=True)
+        out.print(leak, style="yellow", markup=False)

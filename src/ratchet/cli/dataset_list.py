@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from ratchet.cli.console import Folder, Json, out, print_json, print_table, short, table
+from ratchet.cli.console import Folder, Json, out, print_json, short, table
 from ratchet.cli.dataset_options import counts_text
 from ratchet.cli.keys import StoreUrl, open_store
 
@@ -44,4 +44,4 @@ def list_(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
             f"{at:%Y-%m-%d %H:%M}",
             Text(dataset.reason),
         )
-    print_table(rows)
+    out.print(rows)

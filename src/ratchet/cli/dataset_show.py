@@ -17,7 +17,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     short,
     table,
 )
@@ -105,7 +104,7 @@ def show(
         markup=False,
     )
     if leak:
-        out.print(leak, style="yellow", markup=False, soft_wrap=True)
+        out.print(leak, style="yellow", markup=False)
     for origin, number in origins.most_common():
         out.print(f"  {number} {origin}", markup=False)
     rows = table("task", "split", "input", "expected")
@@ -118,7 +117,7 @@ def show(
             Text(expected),
         )
     if limit:
-        print_table(rows)
+        out.print(rows)
     if len(dataset.tasks) > limit > 0:
         out.print(f"and {len(dataset.tasks) - limit} more; show them with --limit.")
     versions = table("version", "tasks", "stored", "reason", right=("tasks",))
@@ -127,7 +126,7 @@ def show(
         versions.add_row(
             short(stored.version), str(stored.tasks), f"{at:%Y-%m-%d %H:%M}", Text(stored.reason)
         )
-    print_table(versions)
+    out.print(versions)
     if plot is not None:
         out.print(f"Plot: {display_path(plot)}", markup=False)
 

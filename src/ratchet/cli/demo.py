@@ -163,9 +163,7 @@ def _show_patch(root: Path, outcome: RunOutcome) -> None:
     ]
     out.print(f"\n[bold]The patch[/] (candidate {short(outcome.run.best_id)}):")
     for line in changed[:60]:
-        out.print(
-            f"  {line}", style="green" if line[0] == "+" else "red", markup=False, soft_wrap=True
-        )
+        out.print(f"  {line}", style="green" if line[0] == "+" else "red", markup=False)
 
 
 def _last_line(outcome: RunOutcome) -> dict[str, Any]:

@@ -77,15 +77,13 @@ def diff(
         for name, changes in _worded(old, new):
             out.print(f"\n[bold]{escape(name)}[/]")
             condensed = folded(changes)
-            out.print(
-                colored(condensed) if out.is_terminal else Text(marked(condensed)), soft_wrap=True
-            )
+            out.print(colored(condensed) if out.is_terminal else Text(marked(condensed)))
         text = text if before == "source" else "\n".join(_lines(old, new, but=PromptTemplate))
         if text:
             out.print()
     for line in text.splitlines():
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        out.print(line, style=style, markup=False, soft_wrap=True)
+        out.print(line, style=style, markup=False)
 
 
 def _worded(old: Candidate, new: Candidate) -> Iterator[tuple[str, list[WordChange]]]:

@@ -46,7 +46,7 @@ def doctor(
         for model in diagnosis.ending_models:
             out.print("[red]ended[/] " if model.past else "[yellow]ends[/]  ", end=" ")
             out.print(model.what, markup=False)
-            out.print(f"       {model.next_step}", markup=False, soft_wrap=True)
+            out.print(f"       {model.next_step}", markup=False)
     if diagnosis.misfits:
         problems = counted(len(diagnosis.misfits), "problem")
         raise RatchetError(f"The settings do not fit the project: {problems}.")

@@ -24,8 +24,7 @@ def fail(message: str, hint: str | None = None, code: int = 1) -> None:
     if TELLER is not None:
         TELLER.error(message, hint, code)
         return
-    unwrapped = not err.is_terminal  # in a log or pipe each sentence goes on its own line
     err.print("[bold red]error:[/] ", end="")
-    err.print(message, markup=False, soft_wrap=unwrapped)
+    err.print(message, markup=False, soft_wrap=True)
     if hint:
-        err.print(hint, style="dim", markup=False, soft_wrap=unwrapped)
+        err.print(hint, style="dim", markup=False, soft_wrap=True)

@@ -30,7 +30,6 @@ from ratchet.cli.console import (
     number,
     out,
     print_json,
-    print_table,
     project_in,
     table,
     wait_for,
@@ -112,7 +111,7 @@ def list_(
             _verdict(card) if card else "-",
             _reason(card) if card else ("" if row["unit"] else "not checked yet"),
         )
-    print_table(listing)
+    out.print(listing)
 
 
 def _print_built_in(*, json: bool) -> None:
@@ -123,7 +122,7 @@ def _print_built_in(*, json: bool) -> None:
     listing = table("use", "score")
     for name, meaning in meanings.items():
         listing.add_row(name, meaning)
-    print_table(listing)
+    out.print(listing)
 
 
 @evaluators.command()
@@ -303,7 +302,7 @@ def _print_cards(cards: Sequence[ReportCard]) -> None:
             "?" if card.cost_usd is None else f"{1_000 * card.cost_usd:.2f}",
             _reason(card),
         )
-    print_table(rows)
+    out.print(rows)
     for card in cards:
         for reason in card.reasons[1:] if card.verdict != "decides" else ():
             out.print(f"{card.evaluator}: {reason}", style="dim", markup=False)
@@ -323,7 +322,7 @@ def _print_checks(card: ReportCard) -> None:
             f"[{_COLORS[check.verdict]}]{check.verdict}[/]",
             escape(check.detail),
         )
-    print_table(rows)
+    out.print(rows)
 
 
 def _interval(check: CardCheck) -> str:

@@ -49,7 +49,7 @@ def explain(
         return
     out.print(f"[bold]{kind.capitalize()} {short(decision.id)}[/]", highlight=False)
     for sentence in sentences:
-        out.print(sentence, markup=False, soft_wrap=True)
+        out.print(sentence, markup=False)
 
 
 def _explained(

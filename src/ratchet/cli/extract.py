@@ -124,7 +124,7 @@ def _described(staged: StagedFunction, fault: str | None) -> dict[str, Any]:
 
 def _print(staged: StagedFunction, fault: str | None) -> None:
     def say(text: str, style: str | None = None) -> None:
-        out.print(text, style=style, markup=False, soft_wrap=True)
+        out.print(text, style=style, markup=False)
 
     say(f"{staged.function} → {display_path(staged.folder)}", "bold")
     files = counted(len(staged.files), "file")

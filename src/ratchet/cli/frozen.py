@@ -19,7 +19,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     project_in,
     short,
     table,
@@ -76,7 +75,7 @@ def list_sets(folder: Folder = Path("."), json: Json = False) -> None:
             str(len(frozen_set.corrections)),
             _day(frozen_set.created_at),
         )
-    print_table(rows)
+    out.print(rows)
 
 
 @frozen.command()
@@ -195,7 +194,7 @@ def _print(frozen_set: FrozenSet) -> None:
             Text(one_line(_text(task.input), 80)),
             Text(one_line(_text(task.expected), 60)),
         )
-    print_table(rows)
+    out.print(rows)
     for correction in frozen_set.corrections:
         what = (
             f"removed, expected {one_line(_text(correction.before), 40)}"

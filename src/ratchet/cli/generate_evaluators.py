@@ -97,7 +97,6 @@ def generate(
             toml_tables(proposals, "generated_evaluators"),
             markup=False,
             highlight=False,
-            soft_wrap=True,
         )
 
 

@@ -290,9 +290,9 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         counts = _counts(read) or "nothing"
         formats = ", ".join(report["formats"]) or "no known format"
         line = f"{display_path(report['file'])} ({formats}): {counts}"
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, markup=False)
         for note in report["notes"]:
-            out.print(f"  {note}", style="yellow", markup=False, soft_wrap=True)
+            out.print(f"  {note}", style="yellow", markup=False)
         if report["begun_at"]:
             out.print(f"  continued after {report['begun_at']} values stored earlier", markup=False)
         if not dry_run and read:
@@ -301,9 +301,7 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         if report["skipped"]:
             out.print(f"  skipped: {report['skipped']}", markup=False)
             for skipped in report["lines"]:
-                out.print(
-                    f"    line {skipped['line']}: {skipped['why']}", markup=False, soft_wrap=True
-                )
+                out.print(f"    line {skipped['line']}: {skipped['why']}", markup=False)
             if report["skipped"] > len(report["lines"]):
                 out.print(f"    and {report['skipped'] - len(report['lines'])} more", markup=False)
     if dry_run:

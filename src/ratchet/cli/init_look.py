@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ratchet.cli.console import one_line, out, print_table, table
+from ratchet.cli.console import one_line, out, table
 from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
@@ -109,6 +109,6 @@ def _rows(
     listing = table(*columns)
     for row in listed[:MAX_ROWS_SHOWN]:
         listing.add_row(*(Text(one_line(cell, 100)) for cell in row))
-    print_table(listing)
+    out.print(listing)
     if len(listed) > MAX_ROWS_SHOWN:
         _say(f"and {len(listed) - MAX_ROWS_SHOWN} more; --json has all.")

@@ -18,7 +18,7 @@ from ratchet.cli.init_verify import (
     entries_needed,
 )
 from ratchet.types.wording import counted
-from ratchet.wire.applying import RunTrace, is_tracked
+from ratchet.wire.applying import RunTrace, tracked_among
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.deriving.owner_input import as_text
@@ -192,9 +192,11 @@ def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Ite
 def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
     """What the recorded run left in the project, with commands to remove or show it."""
     paths: dict[str, list[str]] = {}
+    traces = list(traces)
+    in_git = tracked_among(root, [trace.path for trace in traces])
     for trace in traces:
         path = os.path.relpath(root / trace.path)
-        kind = "tracked" if trace.how != "created" and is_tracked(root, trace.path) else trace.how
+        kind = "tracked" if trace.how != "created" and trace.path in in_git else trace.how
         paths.setdefault(kind, []).append(path)
     if created := paths.pop("created", None):
         yield (

@@ -114,7 +114,7 @@ class TraceSubject:
         values = self._values()
         _print_values([("Input", values["input"]), ("Output", values["output"])])
         for item in self._detail.feedback:
-            out.print(feedback_line(item), soft_wrap=True)
+            out.print(feedback_line(item))
 
     def spans(self) -> Sequence[Span]:
         """The trace's spans."""

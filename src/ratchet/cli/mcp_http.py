@@ -45,6 +45,6 @@ def serve_http(server: MCPServer, port: int) -> None:
     app = server.streamable_http_app(streamable_http_path=path, host=HOST)
     serving = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     bound_port = listening.getsockname()[1]
-    out.print(f"http://{HOST}:{bound_port}{path}", markup=False, soft_wrap=True)
+    out.print(f"http://{HOST}:{bound_port}{path}", markup=False)
     out.file.flush()
     serving.run(sockets=[listening])

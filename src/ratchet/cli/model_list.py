@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ratchet.cli.console import display_path, print_json, print_table, printable, table
+from ratchet.cli.console import display_path, out, print_json, printable, table
 from ratchet.cli.errors import err
 from ratchet.models.box import BOX
 from ratchet.models.caches import cached_models, files_of
@@ -42,7 +42,7 @@ def list_models(json: bool) -> None:
         rows.add_row(
             printable(model["name"]), as_megabytes(model["bytes"]), display_path(model["path"])
         )
-    print_table(rows)
+    out.print(rows)
     if not cached:
         err.print("There is no model in the cache of Ollama or Hugging Face.", style="dim")
     err.print(

@@ -28,7 +28,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     project_in,
     short,
     table,
@@ -222,7 +221,7 @@ def _print_list(found: Sequence[ProblemReport], traces: int, now: float) -> None
         )
     for column in rows.columns:
         column.no_wrap = column.header != "what goes wrong"
-    print_table(rows)
+    out.print(rows)
 
 
 def trend(days: Sequence[int]) -> str:

@@ -19,7 +19,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     project_in,
     short,
     table,
@@ -190,7 +189,7 @@ def _print(refinement: Refinement, dataset: Dataset, limit: int) -> None:
                 _change(proposal, by_id),
                 one_line(proposal.reason, 160).replace("[", "\\["),
             )
-        print_table(rows)
+        out.print(rows)
         hidden = len(refinement.proposals) - limit
         if hidden > 0:
             out.print(f"{counted(hidden, 'more proposal')}; show them with --limit.", style="dim")
@@ -245,7 +244,7 @@ def _print_coverage(refinement: Refinement) -> None:
             one_line(" ".join(cluster.words), 60).replace("[", "\\["),
             "[yellow]too few tasks[/]" if cluster.gap else "",
         )
-    print_table(rows)
+    out.print(rows)
 
 
 def _for_machines(refinement: Refinement) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def rollback(
     if undone.agent:
         out.print(f"Servers apply this to the calls of {undone.agent} within 2 seconds.")
     elif undone.revert is not None:
-        out.print(f"Merge the pull request that reverts it: {undone.revert.url}", soft_wrap=True)
+        out.print(f"Merge the pull request that reverts it: {undone.revert.url}")
     elif not undone.rollback.startswith("ratchet/"):
         out.print(f"Recreate the branch with: git branch {undone.branch} {undone.commit}")
     else:

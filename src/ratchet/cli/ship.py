@@ -166,7 +166,7 @@ def _prove_and_ship(project: Project, wanted: ProofWanted, json: bool) -> None:
         return
     print_outcome(outcome)
     if obstacle:
-        out.print(f"No pull request was opened. {obstacle}", markup=False, soft_wrap=True)
+        out.print(f"No pull request was opened. {obstacle}", markup=False)
 
 
 def _print(release: Release, request: PullRequest) -> None:
@@ -175,7 +175,7 @@ def _print(release: Release, request: PullRequest) -> None:
         "merged": f"[bold green]Already merged:[/] {request.url}",
         "closed": f"[bold yellow]Closed:[/] {request.url}",
     }
-    out.print(states[request.state], soft_wrap=True)
+    out.print(states[request.state])
     out.print(f"Release {short(release.id)}, branch {release.branch} at {request.head[:10]}")
     if request.note:
         out.print(f"Note: {request.note}.", markup=False)
@@ -187,8 +187,8 @@ def _print_branch(release: Release, obstacle: str, json: bool) -> None:
         print_json(release)
         return
     out.print(f"[bold yellow]Not proved:[/] the draft is the branch {release.branch}.")
-    out.print(f"The text for reviewers: {release.pull_request}", markup=False, soft_wrap=True)
-    out.print(f"No pull request was opened. {obstacle}", markup=False, soft_wrap=True)
+    out.print(f"The text for reviewers: {release.pull_request}", markup=False)
+    out.print(f"No pull request was opened. {obstacle}", markup=False)
 
 
 def _preview(project: Project, release: Release, live: Sequence[LiveProof], json: bool) -> None:
@@ -211,19 +211,19 @@ def _preview(project: Project, release: Release, live: Sequence[LiveProof], json
         return
     if plan.obstacle:
         out.print("Nothing can be sent yet:", style="bold yellow")
-        out.print(plan.obstacle, markup=False, soft_wrap=True)
+        out.print(plan.obstacle, markup=False)
         out.print("\nThis would be opened:", style="bold")
     else:
         out.print("Nothing is sent. This would be pushed and opened:", style="bold")
         out.print(f"git push {plan.remote} {plan.commit[:12]}:refs/heads/{plan.branch}")
-        out.print(f"POST {plan.url}", soft_wrap=True)
+        out.print(f"POST {plan.url}")
     for name, value in plan.body.items():
         if name not in ("body", "description"):
             out.print(f"  {name}: {value}", markup=False)
     out.print()
     out.print(plan.title, style="bold", markup=False)
     out.print()
-    out.print(plan.text, markup=False, soft_wrap=True)
+    out.print(plan.text, markup=False)
 
 
 def _write_workflow(project: Project, json: bool) -> None:

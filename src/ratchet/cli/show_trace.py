@@ -43,7 +43,7 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
     """
     _print_head(detail.trace)
     for item in detail.feedback:
-        out.print(feedback_line(item), soft_wrap=True)
+        out.print(feedback_line(item))
     print_tree(detail.spans, full=full, everything=everything)
     missing = detail.trace.spans - len(detail.spans)
     if missing > 0:
@@ -62,10 +62,10 @@ def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = 
                 block.plain = block.plain.replace("\n", f"\n{beside.plain}")
                 lines.append(beside.append_text(block))
         if len(lines) >= _LINES_AT_ONCE:
-            out.print(Text("\n").join(lines), soft_wrap=True)
+            out.print(Text("\n").join(lines))
             lines = []
     if lines:
-        out.print(Text("\n").join(lines), soft_wrap=True)
+        out.print(Text("\n").join(lines))
 
 
 _LINES_AT_ONCE = 200
@@ -77,7 +77,7 @@ def _print_head(trace: Trace) -> None:
     if trace.agent:
         head.append(f" of {one_line(trace.agent)}")
     head.append(f", {format_time(trace.start_ns)}")
-    out.print(head, soft_wrap=True)
+    out.print(head)
     facts = [format_duration(trace.duration_s), counted(trace.spans, "span")]
     if trace.input_tokens or trace.output_tokens:
         facts.append(
@@ -93,7 +93,7 @@ def _print_head(trace: Trace) -> None:
     line = Text(", ".join(facts), style="dim")
     if trace.errors:
         line.append(f", {trace.errors} failed", style="red not dim")
-    out.print(line, soft_wrap=True)
+    out.print(line)
 
 
 def feedback_line(item: Feedback) -> Text:
@@ -219,13 +219,12 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
             f" with {one_line(head.agent, 100) or 'a rollout'}, {counted(head.turns, 'trace')},"
             f" {format_time(head.start_ns)} to {format_time(head.last_ns)}",
         ),
-        soft_wrap=True,
     )
     limit = 10**9 if full else MAX_CHARACTERS
     for instruction in log.instructions:
         whose = f" of {one_line(instruction.agent, 60)}" if instruction.agent else ""
         text = printable(instruction.text) if full else one_line(instruction.text, 300)
-        out.print(Text.assemble((f"system{whose} ", "bold magenta"), (text, "dim")), soft_wrap=True)
+        out.print(Text.assemble((f"system{whose} ", "bold magenta"), (text, "dim")))
     messages = [message for message in log.messages if full or not message.nested]
     print_messages(messages, limit)
     hidden = len(log.messages) - len(messages)
@@ -243,7 +242,7 @@ def print_messages(messages: Iterable[ConversationMessage], limit: int = MAX_CHA
         limit: Maximum length of one, in characters.
     """
     for message in messages:
-        out.print(_message_line(message, limit), soft_wrap=True)
+        out.print(_message_line(message, limit))
 
 
 def _message_line(message: ConversationMessage, limit: int) -> Text:

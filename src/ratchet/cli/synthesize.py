@@ -18,7 +18,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     project_in,
     short,
     table,
@@ -204,7 +203,7 @@ def _print(synthesis: Synthesis, calls: int, cost: Cost) -> None:
         for task in synthesis.tasks[:MAX_TASKS_PRINTED]:
             cells = (task.input, task.expected, task.origin.by)
             rows.add_row(*(one_line(cell, 70).replace("[", "\\[") for cell in cells))
-        print_table(rows)
+        out.print(rows)
         if len(synthesis.tasks) > MAX_TASKS_PRINTED:
             out.print(f"{len(synthesis.tasks) - MAX_TASKS_PRINTED} more.", style="dim")
     for reason, count in sorted(synthesis.dropped.items(), key=lambda dropped: -dropped[1])[:8]:

@@ -26,7 +26,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    print_table,
     short,
     table,
 )
@@ -231,7 +230,7 @@ def _print(matches: Iterable[Trace]) -> None:
     columns = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
     rows = _table(cells, columns)
     if not out.is_terminal:  # unlimited width in a file or pipe
-        print_table(rows)
+        out.print(rows)
         return
     for name in _FIRST_TO_GO:
         if _needed(cells, columns) + _SLACK <= out.width:
@@ -312,7 +311,7 @@ def _print_line(trace: Trace) -> None:
         cell.truncate(width, overflow="ellipsis", pad=True)
         line.append_text(cell).append("  ")
     line.rstrip()
-    out.print(line, soft_wrap=True)
+    out.print(line)
 
 
 class TraceFollower:

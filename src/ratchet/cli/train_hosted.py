@@ -249,7 +249,6 @@ def _say_end(project: Project, job: HostedJob, json: bool) -> None:
             f"The new model is {job.trained_model}, version {short(version)} of the resource "
             "model. Prove it against the current model before you use it.",
             markup=False,
-            soft_wrap=True,
         )
     elif job.state == "running":
         out.print(f"Continue later: ratchet train watch {short(job.id)}", markup=False)

@@ -17,7 +17,6 @@ from ratchet.cli.console import (
     number,
     out,
     print_json,
-    print_table,
     project_in,
     table,
 )
@@ -101,7 +100,7 @@ def runs(
             val = values.get(step["step"])
             cells = [str(step["step"]), *(number(step.get(k)) for k in list(titles)[1:])]
             rows.add_row(*cells, number(val["value"]) if val else "", _interval(val))
-        print_table(rows)
+        out.print(rows)
     if values:
         at, best = max(values.items(), key=lambda item: item[1]["value"])
         out.print(f"best on val: {number(best['value'])} after step {at}", markup=False)

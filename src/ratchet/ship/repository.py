@@ -254,6 +254,18 @@ class Repository:
                 files.add(path.removeprefix(self.prefix))
         return sorted(files)
 
+    def tracked(self, places: Mapping[str, Path]) -> dict[str, bool]:
+        """Those of the places, by name, that git has, and whether each differs from HEAD.
+
+        Args:
+            places: Absolute paths of files, and of folders, of which git has those with files.
+        """
+        listed = os.fsdecode(self._run("ls-files", "-z", "--", *map(str, places.values())).stdout)
+        files = [self.root / path for path in listed.split("\0") if path]
+        has = {*files, *(folder for file in files for folder in file.parents)}
+        changed = {self.root / path for _, path in self.changes([*map(str, places.values())])}
+        return {name: place in changed for name, place in places.items() if place in has}
+
     def content(self, commit: str, path: str) -> bytes | None:
         """Bytes of a file in a commit, as git stores them, or None."""
         blob = self.blob(commit, path)

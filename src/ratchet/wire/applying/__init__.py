@@ -4,7 +4,7 @@ from ratchet.wire.applying.commit import BRANCH, Committed, check_branch, commit
 from ratchet.wire.applying.plan import Plan, PlannedFile, make_plan, show
 from ratchet.wire.applying.record import Record, RunTrace
 from ratchet.wire.applying.stored import write
-from ratchet.wire.applying.undo import KeptFile, Undone, is_tracked, still_there, undo, wired
+from ratchet.wire.applying.undo import KeptFile, Undone, still_there, tracked_among, undo, wired
 
 __all__ = [
     "BRANCH",
@@ -17,10 +17,10 @@ __all__ = [
     "Undone",
     "check_branch",
     "commit",
-    "is_tracked",
     "make_plan",
     "show",
     "still_there",
+    "tracked_among",
     "undo",
     "wired",
     "write",

@@ -148,22 +148,20 @@ def still_there(root: Path, traces: Iterable[RunTrace]) -> tuple[RunTrace, ...]:
         root: The folder that was wired.
         traces: What it did.
     """
+    inside = [trace for trace in traces if is_inside(trace.path)]
+    tracked = tracked_among(root, [trace.path for trace in inside])
     return tuple(
-        trace for trace in traces if is_inside(trace.path) and _is_still_there(root, trace)
+        trace
+        for trace in inside
+        if tracked.get(trace.path, (root / trace.path).exists() != (trace.how == "deleted"))
+        and not (trace.path in tracked and trace.how == "created")
     )
 
 
-def is_tracked(root: Path, path: str) -> bool:
-    """Whether git has a file of a folder."""
-    repository = _repository(root)
-    return bool(repository and repository.output("ls-files", "-z", "--", str(root / path)))
-
-
-def _is_still_there(root: Path, trace: RunTrace) -> bool:
-    repository = _repository(root)
-    if repository is not None and is_tracked(root, trace.path):
-        return trace.how != "created" and any(repository.changes([repository.prefix + trace.path]))
-    return trace.how != "created" or (root / trace.path).exists()
+def tracked_among(root: Path, paths: Sequence[str]) -> dict[str, bool]:
+    """The paths that git has, and whether each differs from the last commit."""
+    repository = _repository(root) if paths else None
+    return repository.tracked({path: root.resolve() / path for path in paths}) if repository else {}
 
 
 def _traces(

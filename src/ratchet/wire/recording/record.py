@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.shapes import place_of
 from ratchet.run.model_relay import Exchange, ModelRelay
+from ratchet.run.program_results import without_escapes
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.source.dotenv import read_dotenv
@@ -131,7 +132,7 @@ def record(
     )
 
     def clean(text: str) -> str:
-        return _OF_HOOK.sub("", str(around.without_secrets(text)))
+        return _OF_HOOK.sub("", without_escapes(str(around.without_secrets(text))))
 
     calls = _model_calls(exchanges, journals, around)
     stderr = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
@@ -253,9 +254,8 @@ def _model_keys(exchanges: list[Exchange], placeholders: Mapping[str, str]) -> t
     """The keys, among placeholders, that model calls were made with."""
     requests = [exchange.request for exchange in exchanges if _asks_model(exchange)]
     sent = " ".join(part for r in requests for part in (r.path, *r.headers.values())).lower()
-    return tuple(
-        name for name, key in placeholders.items() if key.startswith(PLACEHOLDER) and key in sent
-    )
+    used = (name for name, key in placeholders.items() if key in sent)
+    return tuple(name for name in used if placeholders[name].startswith(PLACEHOLDER))
 
 
 def _python_used(journals: Journals) -> PythonUsed | None:
