@@ -176,7 +176,9 @@ def wire_by_watching(
 
     if options.dry_run:
         plan = planned(derived.wirings[0], NOTHING_DECLARED)
-        _dry_run(recording, derived, show(plan), json=json)
+        seconds = time.monotonic() - begun
+        took = {"seconds": seconds, "own_seconds": seconds - sum(agent_s)}
+        _dry_run(recording, derived, show(plan), took, json=json)
         if options.declare:
             say("Prompts are declared after a wiring is verified, so they are not in this diff.")
         return
@@ -536,7 +538,9 @@ def _asked(acts: Sequence[OutsideAct]) -> tuple[OutsideAct, ...]:
     )
 
 
-def _dry_run(recording: Recording, derived: Derived, diff: str, *, json: bool) -> None:
+def _dry_run(
+    recording: Recording, derived: Derived, diff: str, took: dict[str, float], *, json: bool
+) -> None:
     if not json:
         print_dry_run(diff)
         return
@@ -547,6 +551,7 @@ def _dry_run(recording: Recording, derived: Derived, diff: str, *, json: bool) -
             "prompts": derived.prompts,
             "recorded": _recorded(recording, derived),
             "diff": diff,
+            **took,
         }
     )
 
