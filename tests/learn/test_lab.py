@@ -313,6 +313,6 @@ def test_what_ends_after_the_time_is_up_is_told(make_store: MakeStore) -> None:
         lab._ledger._ended[:] = [("rollout", ended - 60.0), *[("rollout", ended)] * 3]
         assert not lab.may_continue("again")
         assert "Learning took 312 s, with a limit of 300 s" in lab.overtime(time.time())
-        assert "but 3 rollouts ended after it: they were under way" in lab.overtime(time.time())
+        assert "are completed, which took 3 rollouts more." in lab.overtime(time.time())
 
     asyncio.run(work())

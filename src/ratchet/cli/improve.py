@@ -55,7 +55,8 @@ def improve(
     rollouts: RolloutsOption = None,
     at_most: AtMostOption = None,
     seconds: Annotated[
-        float | None, typer.Option(min=1, help="Maximum duration of learning, in seconds.")
+        float | None,
+        typer.Option(min=1, help="Seconds of learning after which no new step begins."),
     ] = None,
     ship: ShipOption = True,
     server: Annotated[

@@ -212,11 +212,9 @@ class BudgetLedger:
         if not late:
             return ""
         what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
-        were = "it was" if sum(late.values()) == 1 else "they were"
         return (
-            f"Learning took {seconds:.0f} s, with a limit of {limit:g} s. Nothing new was begun "
-            f"after the limit, but {what} ended after it: {were} under way, or part of the "
-            "final comparison."
+            f"Learning took {seconds:.0f} s, with a limit of {limit:g} s: the step that was under "
+            f"way and the final comparison are completed, which took {what} more."
         )
 
     def reached(self) -> str:
