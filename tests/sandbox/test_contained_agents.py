@@ -546,6 +546,33 @@ def test_a_command_is_contained_in_the_same_way(
     outside.check()
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_shim_of_another_python_is_named_when_its_program_is_denied(
+    level: str, stateful: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pyenv's, which is found where the environment of the recorded run is not active."""
+    shims = stateful / "shims"
+    shims.mkdir()
+    manager, shim = shims / "manager", shims / "python"
+    manager.write_text("#!/bin/sh\n")
+    shim.write_text(f"#!/bin/sh\nexec {manager}\n")
+    for script in (manager, shim):
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shims}:{os.environ['PATH']}")
+    executor = CommandExecutor(
+        ["python", "agent.py"],
+        folder=stateful,
+        state=tmp_path / "state",
+        slots=1,
+        timeout_s=60,
+        containment=AgentContainment(Allowance(), root=stateful, level=level),
+    )
+    outcome = attempts_of(executor, ["question"])[0]
+    assert outcome.status == "failed"
+    assert f"python is the script {shim}" in outcome.error
+    assert "Activate the agent's environment" in outcome.error
+
+
 @pytest.fixture
 def served() -> Iterator[str]:
     """A web server on this machine's loopback."""

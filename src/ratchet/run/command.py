@@ -33,6 +33,7 @@ from ratchet.run.model_hosts import MODEL_RELAY
 from ratchet.run.program_results import OutputFile, ended_with_input, last_line, result_of
 from ratchet.run.reachable import hosts_of
 from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.executables import shim_of
 from ratchet.sandbox.limits import SandboxFailed
 from ratchet.types import (
     AgentError,
@@ -206,7 +207,16 @@ class CommandExecutor:
             if relay is not None:
                 relay.lead_to(None)
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
-        return with_denials(self._outcome(claim, clock, ended, tool, output_file), ended.denied)
+        outcome = with_denials(self._outcome(claim, clock, ended, tool, output_file), ended.denied)
+        shim = shim_of(words[0], variables.get("PATH"))
+        failed = outcome.status != "succeeded"
+        if failed and shim and any(act.kind == "program" for act in ended.denied):
+            said = (
+                f"{outcome.error} {words[0]} is the script {shim}, which starts an interpreter from"
+                " elsewhere. Activate the agent's environment, and run this again."
+            )
+            outcome = msgspec.structs.replace(outcome, error=said.strip())
+        return outcome
 
     def _prepared(
         self, claim: Claim, resources: Mapping[str, Resource], stdin: bytes | None

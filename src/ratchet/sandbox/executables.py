@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Sequence
 
+_PYTHON = re.compile(r"python[\d.]*")
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
 
 
@@ -49,6 +50,20 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
             helpers = (core for core in cores[prefix] if os.path.basename(core) == f"{name}-core")
             files.update(os.path.realpath(folder) for folder in helpers if os.path.isdir(folder))
     return sorted(files), sorted(files | loaders)
+
+
+def shim_of(program: str, path: str | None) -> str:
+    """The script that starts another interpreter, if a name such as `python` means one; else empty.
+
+    Args:
+        program: The name.
+        path: The PATH.
+    """
+    file = shutil.which(program, path=path) if _PYTHON.fullmatch(program) else None
+    if file is None:
+        return ""
+    with open(file, "rb") as opened:
+        return file if _SHEBANG.match(opened.read(4096)) else ""
 
 
 def portable_name(file: str, root: str | None) -> str:
