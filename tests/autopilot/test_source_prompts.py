@@ -6,9 +6,26 @@ import json
 import subprocess
 import textwrap
 from pathlib import Path
+from typing import Any
 
+from ratchet.autopilot.own_values import with_own_values
 from ratchet.autopilot.source_prompts import as_written, source_prompts
+from ratchet.observe.redaction import RedactionRules, Redactor
+from ratchet.observe.system_prompts import sent_texts
 from ratchet.types import PromptTemplate, Span
+
+
+def call_span(attributes: dict[str, Any]) -> Span:
+    return Span(
+        trace_id="1" * 32,
+        span_id="1" * 16,
+        parent_id=None,
+        name="chat",
+        start_ns=1,
+        end_ns=2,
+        attributes=attributes,
+    )
+
 
 TEXT = "You are a strict critic of recipes. Say what is missing."
 
@@ -39,14 +56,30 @@ def test_a_template_whose_indentation_is_taken_away_is_found_with_its_slots(
     sent = "Current task:\n\nAnalyze what was found about tea.\n\nName the three most important"
     sent += " trends, with a reason for each.\n\nBegin!"
     message = [{"role": "user", "parts": [{"type": "text", "content": sent}]}]
-    call = Span(
-        trace_id="1" * 32,
-        span_id="1" * 16,
-        parent_id=None,
-        name="chat",
-        start_ns=1,
-        end_ns=2,
-        attributes={"gen_ai.input.messages": json.dumps(message)},
-    )
+    call = call_span({"gen_ai.input.messages": json.dumps(message)})
     [found] = source_prompts(tmp_path, [call]).counts
     assert found.template.text.startswith("Analyze what was found about {topic}.\n\nName")
+
+
+def test_what_redaction_took_from_a_prompt_is_restored_from_the_source_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    prompt = (
+        "Answer for the shop.\\nCall {name} on 1-800-555-1234 - Email: help@pans.com\\n"
+        "Of complaints tell boss@pans.com."
+    )
+    (tmp_path / "agent.py").write_text(f'TEXT = f"{prompt}"\nOTHER = "sales@pans.com"\n')
+    sent = prompt.replace("\\n", "\n").replace("{name}", "Ann")
+    asked = "My mail is ann@customers.org, not help@cups.org"
+    messages = [
+        {"role": "system", "parts": [{"type": "text", "content": sent}]},
+        {"role": "user", "parts": [{"type": "text", "content": asked}]},
+    ]
+    redactor = Redactor(RedactionRules())
+    recorded = redactor.text(json.dumps(messages))
+    assert recorded.count("[redacted:") == 5
+    for value in (recorded, json.loads(recorded)):
+        span = call_span({"gen_ai.input.messages": value})
+        (restored,) = with_own_values([span], tmp_path, redactor)
+        texts = [text for _, text in sent_texts(restored.attributes)]
+        assert texts == [sent, "My mail is [redacted:email], not [redacted:email]"]

@@ -1165,6 +1165,26 @@ def test_texts_without_the_indentation_of_their_source_are_prompts_to_improve(
     assert done["learned"] == ["shop.system (main.py:5 + main.py:8)"]
 
 
+def test_a_prompt_with_its_owners_address_and_number_is_found_with_them(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    """What is recorded of it is redacted, and with a mark it would match no call."""
+    rules = """\
+        You answer for the shop, in one sentence.
+        Contact Us: - Phone No: 1-800-555-1234 - Email: help@pans-and-cups.com
+        Of complaints also tell boss@pans-and-cups.com, or call +1 415 555 2671.
+    """
+    main = """
+        import sys
+        from support.agent import ask
+        print(ask(open("rules.txt").read(), sys.argv[1]))
+    """
+    files = {**SHOP, "main.py": main, "rules.txt": rules}
+    shop = repository(tmp_path, upstream, files)
+    done = shop.init("--", sys.executable, "main.py", "Mail ann@customers.org about my pan")
+    assert done["learned"] == ["shop.system (rules.txt:1)"]
+
+
 def test_what_a_tool_returns_anew_each_time_is_no_other_prompt(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.discovery_run import run_unchanged
 from ratchet.autopilot.failed_rollout import require_success
+from ratchet.autopilot.own_values import with_own_values
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, each_call_once, find_prompts
 from ratchet.autopilot.runner import Say
@@ -215,11 +216,13 @@ def found_in(
         NoPrompt: None has a recognisable prompt.
     """
     require_success(rollouts, store)
-    spans = [
+    root = repository_of(project.root)
+    recorded_spans = [
         span
         for rollout in rollouts
         for span in each_call_once(store.spans.of(rollout.id), by_gateway=False)
     ]
+    spans = with_own_values(recorded_spans, root, project.redactor())
     calls = [span for span in spans if is_model_call(span.attributes)]
     if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
@@ -229,7 +232,6 @@ def found_in(
     # Instructions may also stand in the user's message, or in a text that a library puts together.
     # What varies little there may be the task: only a text of the source is a prompt.
     known = [prompt.template for prompt in prompts]
-    root = repository_of(project.root)
     program = _program_files(project, root)
     given = [rollout.input for rollout in rollouts]
     inputs = [text for value in given for text in input_texts(project, root, value)]
