@@ -288,6 +288,17 @@ def test_a_template_with_a_loop_is_a_prompt_and_what_it_loops_over_is_its_value(
     assert "main.py:1" in prompts(tmp_path, files, [("user", sent)])
 
 
+def test_a_file_whose_values_pass_through_filters_is_one_prompt(tmp_path: Path) -> None:
+    rules = (
+        "# Instructions of the desk\n\nYou answer for the shop.\n\n"
+        '- **Date**: {{ today }}\n- **User**: {{ user | default("Guest") }}\n\n'
+        "Ask the agent at the desk if a task is unclear.\n"
+    )
+    files = {"main.py": 'run("rules.md", name="agent at the desk")\n', "rules.md": rules}
+    sent = rules.replace("{{ today }}", "Monday").replace('{{ user | default("Guest") }}', "Ann")
+    assert prompts(tmp_path, files, [("system", sent)]) == ["rules.md:1"]
+
+
 def test_what_fills_an_open_end_of_a_template_is_none_wherever_else_it_stands(
     tmp_path: Path,
 ) -> None:

@@ -1,5 +1,7 @@
 """Placeholders in a literal's text, which a library fills later: `{{name}}`, `{name}`, `%s`.
 
+What a template engine does to a value, as in `{{ name | upper }}`, is part of the placeholder.
+
 Whether a text is filled, and by which rules, is not visible in the literal. A form is assumed where
 the template has slots at its placeholders.
 """
@@ -51,7 +53,7 @@ class Form:
 
 FORMS: Final = {
     "{{name}}": Form(
-        re.compile(rf"\{{\{{\{{?-?\s*(?P<name>{_NAME})\s*-?\}}?\}}\}}"),
+        re.compile(rf"\{{\{{\{{?-?\s*(?P<name>{_NAME})\s*(?:[|(][^{{}}]*)?-?\}}?\}}\}}"),
         reserved=r"\{[{%#]",
         has_logic=True,
     ),
