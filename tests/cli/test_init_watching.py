@@ -23,7 +23,7 @@ from tests import interpreters
 from tests.cli.simulated_model import simulated_model
 from tests.free_ports import free_port
 from tests.repositories import committed, git
-from tests.server.gateway.upstreams import StubUpstream, reply
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
 from tests.waiting import until
 
 SHOP = {
@@ -1026,6 +1026,83 @@ def test_a_service_that_keeps_what_was_said_is_started_anew_for_each_rollout(
     sent = [json.loads(seen.body)["messages"][1:] for seen in upstream.seen[before:]]
     assert len(sent) % 3 == 0
     assert all(texts == [{"role": "user", "content": "Where is my cup?"}] for texts in sent)
+
+
+def test_each_rollout_has_a_conversation_of_its_own_where_a_database_keeps_them(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    service = """
+        import json, os, sys, urllib.request
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+
+        def post(url, body):
+            headers = {"content-type": "application/json"}
+            request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+            with urllib.request.urlopen(request) as response:
+                return json.load(response)
+
+        class Desk(BaseHTTPRequestHandler):
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                turns = post(os.environ["KEEPER"], asked)["turns"]
+                system = {"role": "system", "content": "You answer for the shop and nobody else."}
+                users = [{"role": "user", "content": turn} for turn in turns]
+                body = {"model": "m", "messages": [system, *users]}
+                answered = post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body)
+                self.send_response(200)
+                self.end_headers()
+                answer = answered["choices"][0]["message"]["content"]
+                self.wfile.write(json.dumps({"answer": answer}).encode())
+
+        HTTPServer(("127.0.0.1", int(sys.argv[1])), Desk).serve_forever()
+    """
+    conversations: dict[str, list[str]] = {}
+
+    def keep(seen: Seen, wire: Wire) -> None:
+        turns = conversations.setdefault(seen.json["thread"], [])
+        turns.append(seen.json["question"])
+        wire.send(reply({"turns": turns}))
+
+    keeper = StubUpstream(keep)
+    shop = repository(tmp_path, upstream, {"serve.py": service})
+    shop.environ["KEEPER"] = f"http://127.0.0.1:{keeper.port}/turns"
+    port = free_port()
+    serve = f"{shlex.quote(sys.executable)} serve.py {port}"
+    words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/chat")
+    data = '{"thread": "owner-1", "question": "Where is my pan?", "kind": {"place": "web"}}'
+    allow = ("--allow", f"localhost:{keeper.port}")
+    said = shop.init(*allow, *words, "--data", data)
+    assert all(finding["holds"] for finding in said["findings"]), said["findings"]
+    agent = shop.settings["agent"]
+    assert json.loads(agent["body"]) == {
+        "thread": "{fresh}",
+        "question": "{input}",
+        "kind": {"place": "web"},
+    }
+    assert "restart" not in agent
+    for _ in range(2):
+        assert shop.ratchet("run", "Where is my cup?", "--json").returncode == 0
+    keeper.close()
+    assert list(conversations.values())[-2:] == 2 * [["Where is my cup?"]]
+    assert len({*conversations}) == len(conversations)
+
+
+def test_a_program_that_sets_its_models_address_itself_is_led_by_that_address(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import os, sys
+        for line in open(".env"):
+            name, _, value = line.strip().partition("=")
+            os.environ[name] = value
+        from support.agent import ask
+        print(ask("You answer for the shop.", sys.argv[1]))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "main.py": main, ".gitignore": ".env"})
+    (shop.root / ".env").write_text(f"OPENAI_BASE_URL={upstream.url}\n")
+    said = shop.init("--", sys.executable, "main.py", "Where is my pan?")
+    assert shop.settings["agent"]["model_hosts"] == [f"127.0.0.1:{upstream.port}"]
+    assert all(finding["holds"] for finding in said["findings"]), said["findings"]
 
 
 def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(

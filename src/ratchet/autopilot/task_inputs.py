@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.types import InputError, Task
 from ratchet.types.wording import counted
-from ratchet.worker.placeholders import has_placeholders
+from ratchet.worker.placeholders import names_input
 
 
 def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
@@ -21,7 +21,7 @@ def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
         takes_input = agent.spec.handover.takes_input
     else:
         arguments = agent.spec.arguments
-        takes_input = arguments is None or has_placeholders([arguments, agent.spec.construct])
+        takes_input = arguments is None or names_input([arguments, agent.spec.construct])
     several = len(tasks) > 1
     if takes_input or not (several or any(task.input is not None for task in tasks)):
         return ""

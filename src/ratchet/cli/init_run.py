@@ -34,10 +34,8 @@ from ratchet.cli.init_page import (
     same_for_all,
 )
 from ratchet.cli.init_tests import tests_as_before
+from ratchet.cli.init_variants import how, variants
 from ratchet.cli.init_verify import (
-    NO_CALL,
-    SECOND_RUN,
-    SENT,
     RecordedAnswers,
     WiringVerification,
     entries_needed,
@@ -329,40 +327,25 @@ def _first_that_works(
     absences += [(*created, *outside)] if outside else []
 
     def checked(wiring: Wiring) -> Declaring:
-        how = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
-        how += ", started anew for each run" if wiring.agent.get("restart") else ""
-        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{how}…")
+        say(
+            f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{how(wiring)}…"
+        )
         plan = planned(wiring, NOTHING_DECLARED)
         return Declaring(wiring, plan, verified(wiring, plan))
 
     kept: Declaring | None = None
     for wiring in wirings:
         attempt = checked(wiring)
-        if _differences(attempt.verification) and restore():
+        if attempt.verification.differences and restore():
             attempt = checked(wiring)
-        others = [msgspec.structs.replace(wiring, absent=absent) for absent in absences]
-        if "serve" in wiring.agent and not _holds(attempt.verification, SECOND_RUN):
-            anew = {**wiring.agent, "restart": True}
-            others = [msgspec.structs.replace(other, agent=anew) for other in (wiring, *others)]
-        for other in others if _differences(attempt.verification) else ():
-            # It may keep answers of its model, or what was said before, in memory or in files.
-            retried = checked(other)
-            fewer = _differences(retried.verification) < _differences(attempt.verification)
-            attempt = retried if retried.verification.works and fewer else attempt
-            if not _differences(attempt.verification):
-                return attempt
+        attempt = _most_like_recorded(attempt, recording, absences, checked)
         verification = attempt.verification
-        if (
-            verification.works
-            and wiring.mode == "entry"
-            and _differences(verification)
-            and not kept
-        ):
+        if verification.works and wiring.mode == "entry" and verification.differences and not kept:
             kept = attempt  # what is around the function may add what the model is missing
             say("With it, the model gets other texts than in the recorded run, or in a second one.")
             continue
         if verification.works:
-            is_better = not _differences(verification) and _holds(verification, "answer")
+            is_better = not verification.differences and verification.holds("answer")
             return kept if kept and not is_better else attempt
         denied |= dict.fromkeys(entries_needed(verification.denied, recording))
         tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
@@ -381,16 +364,27 @@ def _first_that_works(
     )
 
 
-def _holds(verification: WiringVerification, name: str) -> bool:
-    """Whether nothing speaks against a finding."""
-    return all(finding.holds for finding in verification.findings if finding.name == name)
-
-
-def _differences(verification: WiringVerification) -> int:
-    """How much of the wired run's model calls differs from the recorded ones: count, prompts."""
-    if not verification.works:
-        return len(SENT) + 1 if NO_CALL in verification.why else 0
-    return sum(not finding.holds for finding in verification.findings if finding.name in SENT)
+def _most_like_recorded(
+    attempt: Declaring,
+    recording: Recording,
+    absences: Sequence[tuple[str, ...]],
+    checked: Callable[[Wiring], Declaring],
+) -> Declaring:
+    """The variant of a wiring whose model gets what it got in the recorded run, if there is one."""
+    tried = [attempt.wiring]
+    while attempt.verification.differences or not attempt.verification.works:
+        for variant in variants(attempt.wiring, attempt.verification, recording, absences):
+            if variant in tried:
+                continue
+            tried.append(variant)
+            retried = checked(variant)
+            fewer = retried.verification.differences < attempt.verification.differences
+            if retried.verification.works and (fewer or not attempt.verification.works):
+                attempt = retried
+                break
+        else:
+            return attempt
+    return attempt
 
 
 def _stashed(

@@ -77,6 +77,17 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     agent_s: float = 0.0
     """Seconds that the agent itself ran."""
 
+    def holds(self, name: str) -> bool:
+        """Whether nothing speaks against a finding."""
+        return all(finding.holds for finding in self.findings if finding.name == name)
+
+    @property
+    def differences(self) -> int:
+        """How much of the wired run's model calls differs from the recorded ones."""
+        if not self.works:
+            return len(SENT) + 1 if NO_CALL in self.why else 0
+        return sum(not finding.holds for finding in self.findings if finding.name in SENT)
+
 
 NO_CALL = "No model call reached the gateway."
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ratchet.types import ConfigError, InputError
-from ratchet.worker.placeholders import as_text, field_names, filled, filled_text, has_placeholders
+from ratchet.worker.placeholders import as_text, field_names, filled, filled_text, names_input
 
 LAST_LINE = "last_line"
 FILE = "file:"
@@ -61,7 +61,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
                 )
         if self.stdin is not None:
             return words, filled_text(self.stdin, task_input, "[agent] stdin").encode()
-        return words, b"" if self.input or has_placeholders(self.words) else None
+        return words, b"" if self.input or names_input(self.words) else None
 
     @property
     def input_file(self) -> str:
@@ -75,8 +75,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             return True
         body = self.form or self.body
         given = (self.stdin, self.query) if self.words else (body, self.query)
-        as_json = given[0] is None and not (self.query or has_placeholders(self.words))
-        return as_json or has_placeholders([*self.words, *filter(None, given)])
+        as_json = given[0] is None and not (self.query or names_input(self.words))
+        return as_json or names_input([*self.words, *filter(None, given)])
 
     def fields(self, task_input: Any) -> dict[str, str]:
         """The fields of the URL's query for a task's input.

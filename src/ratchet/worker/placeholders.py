@@ -1,9 +1,13 @@
-"""Placeholders in settings: {input} stands for a task's input, {input.FIELD} for a field of it."""
+"""Placeholders in settings: {input} stands for a task's input, {input.FIELD} for a field of it.
+
+{fresh} stands for a text that is new each time, such as the id of a conversation.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +18,8 @@ from ratchet.types import ConfigError, InputError
 NamePath: TypeAlias = tuple[str, ...]
 """The names in a placeholder: `input`, and the keys that lead from it to the field."""
 
-_ROOTS = ("input", "port")
+FRESH = "fresh"
+_ROOTS = ("input", "port", FRESH)
 
 _MEANT = re.compile(
     rf"\{{(?:{'|'.join(_ROOTS)})[.}}]"  # a placeholder in a text
@@ -40,7 +45,7 @@ def check_placeholders(setting: Any, where: str, root: str = "input") -> None:
     """
     for text in _texts(setting):
         for part in _parts(text):
-            if isinstance(part, str):
+            if isinstance(part, str) or (part == (FRESH,) and root == "input"):
                 continue
             if part == ():
                 raise ConfigError(
@@ -59,6 +64,11 @@ def check_placeholders(setting: Any, where: str, root: str = "input") -> None:
 def has_placeholders(setting: Any) -> bool:
     """Whether a setting, or a text in it, has a placeholder."""
     return any(not isinstance(part, str) for text in _texts(setting) for part in _parts(text))
+
+
+def names_input(setting: Any) -> bool:
+    """Whether a setting, or a text in it, takes the task's input or a field of it."""
+    return any(part[:1] == ("input",) for text in _texts(setting) for part in _parts(text))
 
 
 def field_names(setting: Any) -> list[str]:
@@ -135,6 +145,8 @@ def value_at(data: Any, names: Sequence[str], what: str) -> Any:
 
 
 def _stands_for(path: NamePath, task_input: Any, where: str) -> Any:
+    if path == (FRESH,):
+        return str(uuid.uuid4())
     try:
         return value_at(task_input, path[1:], "the task's input")
     except InputError as error:
