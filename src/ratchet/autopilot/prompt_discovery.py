@@ -140,6 +140,9 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
     Args:
         store: The store.
         rollout_ids: Rollouts of the agent with its own prompts.
+
+    Raises:
+        AgentError: All are, so that no other prompt would reach the model.
     """
     spans = [
         span for id in rollout_ids for span in each_call_once(store.spans.of(id), by_gateway=True)
@@ -149,7 +152,14 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
     if not missed:
         return ""
     calls = counted(len(prompted), "model call")
-    return f"{missed} of {calls} had none of these prompts, and stay as they are."
+    if missed == len(prompted):
+        raise AgentError(
+            f"None of the agent's prompts was found in its {calls}, so no change of a prompt would"
+            " reach the model.",
+            hint="See what was sent: ratchet traces. A prompt's template can be registered by hand:"
+            " docs/gateway.md.",
+        )
+    return f"{missed} of {calls} had none of these prompts; what they send stays as it is."
 
 
 def _identity(agent: AnyAgent, dataset: Dataset) -> str:

@@ -345,7 +345,8 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFindin
         name="prompts",
         holds=None,
         said=f"Prompts differ: {'; '.join(different[:3])}. Rollouts run all the same. If what "
-        "differs is left over from earlier runs, clear it, and record again.",
+        "differs is left over from earlier runs, as in a database, let each run begin anew: write"
+        " {fresh} for the id of a conversation, or clear it and record again.",
     )
 
 

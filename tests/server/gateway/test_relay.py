@@ -254,7 +254,7 @@ def test_a_missing_key_is_named(open_site: Callable[..., Site], upstream: StubUp
     site = open_site(*both(upstream, key_env="SOME_KEY"))
     head, body = ask(site, http_request(CHAT, b"{}", {"authorization": "Bearer ra_token"}))
     assert b" 401 " in head
-    assert "Set SOME_KEY in the environment of the server" in json.loads(body)["detail"]
+    assert "Set SOME_KEY where Ratchet is started" in json.loads(body)["detail"]
     assert not upstream.seen
 
 

@@ -289,7 +289,7 @@ class OutgoingCalls:
             raise HttpProblem(
                 401,
                 f"There is no key for the upstream {upstream.name!r}.",
-                hint=f"Set {upstream.key_env} in the environment of the server and restart it"
+                hint=f"Set {upstream.key_env} where Ratchet is started, and start it again"
                 f"{instead}.",
             )
 
