@@ -623,6 +623,25 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ign
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 
 
+def test_a_file_that_the_command_names_is_the_answer_though_a_log_repeats_it(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import sys
+        from support.agent import ask
+        said = ask("You answer for the shop.", open(sys.argv[1]).read())
+        print("\\x1b[32mINFO\\x1b[0m the model said:", said)
+        open(sys.argv[2], "w").write(said)
+    """
+    files = {**SHOP, "main.py": main, "asked.txt": "Where is my pan?"}
+    shop = repository(tmp_path, upstream, files)
+    command = ("--", sys.executable, "main.py", "asked.txt", "out.md")
+    said = shop.ratchet("init", "--yes", *command)
+    assert said.returncode == 0, said.stderr
+    assert shop.settings["agent"]["output"] == "file:out.md"
+    assert '{"input": "asked.txt", "expected": …}; each input is the path of a file' in said.stdout
+
+
 def test_rollouts_begin_with_the_untracked_files_that_the_recorded_run_began_with(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

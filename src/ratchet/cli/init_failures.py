@@ -145,7 +145,7 @@ def advice_without_denials(
             f"The recorded run made {calls}, so a cache may have answered this time. "
             f"{moved_aside(outside)}"
         )
-    if changed and no_call:
+    if changed and no_call and not recording.simulated:
         paths = ", ".join(changed[:5])
         return (
             f"The recorded run changed {paths}, so the same input now finds different files. "

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from json import dumps as json_text
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ TIMEOUT_RATIO = 3
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
+
+MAX_EXAMPLE = 80
+"""Characters of the recorded input, where a task is shown."""
 
 MAX_REASON = 300
 """Characters of the reason why a wiring does not work, while others are tried."""
@@ -598,10 +602,16 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     if answered:
         progress = f"{answered} of {counted(len(lines), 'task')} have an answer"
         return [*steps, f"ratchet eval ({progress})"]
+    task_input = declaring.wiring.task_input
+    example = json_text(task_input, ensure_ascii=False)
+    example = example if len(example) <= MAX_EXAMPLE else "…"
+    is_file = isinstance(task_input, str) and os.path.isfile(os.path.join(root, task_input))
+    of_file = "each input is the path of a file; " if is_file else ""
     return [
         *steps,
         "ratchet eval (shows latency and cost)",
-        f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}; ratchet improve'
+        f'add tasks with answers to {TASKS_FILE} ({{"input": {example}, "expected": …}}; {of_file}'
+        "ratchet improve"
         f" needs about {tasks_to_prove(0.3)} to prove a gain of 0.3), name an evaluator in"
         f" {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then: ratchet eval",
     ]

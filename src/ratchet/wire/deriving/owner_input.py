@@ -173,7 +173,9 @@ def _stands_in(value: str, text: str) -> bool:
 def _content_reached(recording: Recording, word: str) -> bool:
     """Whether a word names a file of the project whose content reached the model."""
     file = Path(recording.root, word)
-    if not os.path.isfile(file):  # a pipe would be waited for; a long word is no name
+    written = {write.path for write in recording.writes}
+    # A pipe would be waited for; a long word is no name.
+    if not os.path.isfile(file) or os.path.normpath(word) in written:
         return False
     try:
         with file.open(encoding="utf-8") as opened:

@@ -81,8 +81,8 @@ def program_template(
         if input_file:
             settings["input"] = f"file:{input_file}"
             task_input = Path(recording.root, input_file).read_text(encoding="utf-8")
-        if not says_answer(output, recording):
-            file = _answer_file(recording)
+        file = _answer_file(recording)
+        if not says_answer(output, recording) or (file and file[0].partition(":")[2] in run.argv):
             stems = [Path(as_text(value.value)).stem for value in inputs]
             if file is not None and not any(stem in file[0] for stem in stems):
                 settings["output"], output = file
