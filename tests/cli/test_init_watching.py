@@ -623,6 +623,69 @@ def test_what_the_run_changed_in_a_tracked_file_waits_in_the_stash_and_of_an_ign
     assert (shop.root / "memory.txt").read_text() == "They asked: Where is my pan?"
 
 
+def test_a_setting_that_is_the_task_is_named_and_then_its_file_is_the_input(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import yaml
+        from support.agent import ask
+        with open("config/input.yaml") as file:
+            topic = yaml.safe_load(file)["topic"]
+        with open("config/rules.yaml") as file:
+            print(ask(yaml.safe_load(file)["rules"], topic))
+    """
+    files = {
+        "config/input.yaml": "topic: Where is the pan of the month?\n",
+        "config/rules.yaml": "rules: You answer for the shop, and for nobody else.\n",
+    }
+    shop = repository(tmp_path, upstream, {**SHOP, "main.py": main, **files})
+    command = ("--", sys.executable, "main.py")
+    said = shop.ratchet("init", "--yes", "--dry-run", *command)
+    assert said.returncode == 0, said.stderr
+    assert "ratchet init --input FILE …, with one of config/input.yaml" in said.stdout
+    shop.init("--input", "config/input.yaml", *command)
+    assert shop.settings["agent"]["input"] == "file:config/input.yaml"
+
+
+def test_a_program_that_ends_with_its_input_hears_how_to_keep_it_open(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import sys, threading
+        from support.agent import ask
+        def answer(line):
+            threading.Event().wait(0.3)
+            print(ask("You answer for the shop.", line), flush=True)
+        for line in sys.stdin:
+            threading.Thread(target=answer, args=(line,), daemon=True).start()
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "main.py": main})
+    stdin = ("--stdin", "Where is my pan?")
+    ended = shop.ratchet("init", "--yes", *stdin, "--", sys.executable, "main.py")
+    assert ended.returncode == 3
+    words = f"--stdin 'Where is my pan?' -- sh -c '(cat; sleep 20) | {sys.executable} main.py'"
+    assert f"ratchet init {words}" in ended.stderr
+    shorter = f"(cat; sleep 2) | {shlex.quote(sys.executable)} main.py"
+    done = shop.ratchet("init", "--yes", *stdin, "--", "sh", "-c", shorter)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_variable_that_a_node_program_loads_itself_is_not_missing(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    source = """
+        if (process.env.SHOP_KEY === undefined) process.env.SHOP_KEY = "of the file";
+        const KEY = process.env.SHOP_KEY && process.env.PAN_KEY;
+        if (!KEY) throw new Error("PAN_KEY and SHOP_KEY are not both set");
+    """
+    shop = repository(tmp_path, upstream, {"agent.js": source})
+    (shop.root / ".env").write_text("SHOP_KEY=abc\n")
+    done = shop.ratchet("init", "--yes", "--", "node", "agent.js", "Where is my pan?")
+    assert done.returncode == 3
+    assert "variable PAN_KEY" in done.stderr
+    assert "variable SHOP_KEY" not in done.stderr
+
+
 def test_a_file_that_the_command_names_is_the_answer_though_a_log_repeats_it(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -288,6 +288,22 @@ def test_a_template_with_a_loop_is_a_prompt_and_what_it_loops_over_is_its_value(
     assert "main.py:1" in prompts(tmp_path, files, [("user", sent)])
 
 
+def test_a_fixed_request_is_a_prompt_where_the_task_stands_in_the_system_message(
+    tmp_path: Path,
+) -> None:
+    task = "computes the ratio of debt to equity"
+    source = (
+        'FUNCTION = "Please write a clean Python function that {task}, and nothing else."\n'
+        'PAGE = "Write a short page on the purpose of this function."\n'
+    )
+    calls = [("system", f"Please write a clean Python function that {task}, and nothing else.")]
+    user = ("user", "Write a short page on the purpose of this function.")
+    assert prompts(tmp_path, {"main.py": source}, [*calls, user], inputs=[task]) == [
+        "main.py:1",
+        "main.py:2",
+    ]
+
+
 def test_a_file_whose_values_pass_through_filters_is_one_prompt(tmp_path: Path) -> None:
     rules = (
         "# Instructions of the desk\n\nYou answer for the shop.\n\n"

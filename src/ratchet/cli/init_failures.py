@@ -77,10 +77,23 @@ def check_recorded(recording: Recording, allowed: Sequence[str]) -> None:
         + (f"\nMissing:{lacking}" if lacking else "")
         + last_output,
         hint=_refused(recording, allowed)
+        + _closed(recording.run)
         + (f"{moved_aside(outside)}\n" if (outside := written_outside(recording)) else "")
         + ("If its last output shows an error, mend that first. Otherwise give" if tail else "Give")
         + " a command whose input makes the agent call its model; clear any cached answers; let a"
         " variable such as OPENAI_BASE_URL set its client's base URL.",
+    )
+
+
+def _closed(run: CommandRun | ServiceRun) -> str:
+    """Advice for a program that ends with its input, before its model can answer."""
+    if not isinstance(run, CommandRun) or run.stdin is None:
+        return ""
+    open_longer = f"(cat; sleep 20) | {shlex.join(run.argv)}"
+    return (
+        "If the program ends as soon as its input does, keep the input open until its model has"
+        f" answered: ratchet init --stdin {shlex.quote(run.stdin.strip())} -- sh -c"
+        f" {shlex.quote(open_longer)}\n"
     )
 
 

@@ -508,9 +508,13 @@ def _check_sent(chosen: Sequence[str], run: CommandRun | ServiceRun, derived: De
     values = [as_text(value.value) for value in owner_values(run)]
     for text in chosen:
         if text not in values and os.path.normpath(text) != derived.input_file:
+            why = (
+                "a value of the command reached the model"
+                if derived.inputs
+                else "its text did not reach the model"
+            )
             raise InputError(
-                f"The text of {text} did not reach the model, or a value that you gave did, so it"
-                " is not the task's input.",
+                f"{text} is not the task's input: {why}.",
                 hint="Leave out --input to see what reached the model.",
             )
 

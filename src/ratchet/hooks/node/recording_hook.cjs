@@ -104,6 +104,8 @@ function begin() {
       return descriptor;
     },
     set(env, name, value) {
+      // What a package found missing, and loads itself, as from .env.
+      if (looks.get(name) === DONE) write({ kind: "variable", name, present: true, file: "" });
       env[name] = value;
       return true;
     },

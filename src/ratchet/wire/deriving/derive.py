@@ -18,7 +18,7 @@ from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values,
 from ratchet.wire.deriving.program import program_template
 from ratchet.wire.deriving.prompts import SentPrompt, sent_prompts
 from ratchet.wire.recording.environment import PROVIDERS
-from ratchet.wire.recording.recording import Recording, ServiceRun
+from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 
 class Wiring(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,9 +91,12 @@ def derive(
             wirings = entries
         elif entries:
             function = entries[0].label
-    files = () if inputs or isinstance(recording.run, ServiceRun) else sent_files(recording)
+    is_fixed = not inputs and isinstance(recording.run, CommandRun)
+    own = sent_files(recording) if is_fixed else ()
+    # A setting may also be a prompt: only the owner knows which one is the task.
+    files = sent_files(recording, settings=True) if is_fixed else ()
     named = [file for file in files if file in map(os.path.normpath, chosen)]
-    input_file = (named or [*files])[0] if named or len(files) == 1 else ""
+    input_file = (named or [*own])[0] if named or len(own) == 1 else ""
     own_inputs = inputs if chosen else _for_program(recording, inputs)
     program = _of_program(recording, own_inputs, input_file)
     if (movable := _on_any_port(program)) is not None:
@@ -179,12 +182,6 @@ def _of_entry(entry: EntryPoint, hosts: Sequence[str]) -> Wiring:
     )
 
 
-def _leading(recording: Recording) -> list[str]:
-    """The owner's variables that can route programs in languages without a hook to the gateway."""
-    led = {name for call in recording.calls if not call.by_hook for name in call.variables}
-    return [name for name in recording.base_url_variables if name in led]
-
-
 def _on_any_port(service: Wiring) -> Wiring | None:
     """A started service whose command names its port, so that rollouts can use another port."""
     serve = service.agent.get("serve", "")
@@ -200,7 +197,9 @@ def _of_program(recording: Recording, inputs: Sequence[OwnerValue], input_file: 
     service = isinstance(recording.run, ServiceRun)
     agent = dict(template.settings)
     if "command" in agent or "serve" in agent:
-        if variables := _leading(recording):
+        # The owner's variables that lead programs in languages without a hook to the gateway.
+        led = {name for call in recording.calls if not call.by_hook for name in call.variables}
+        if variables := [name for name in recording.base_url_variables if name in led]:
             agent["model_base_url"] = variables
         if hosts := model_hosts(recording):
             agent["model_hosts"] = hosts

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from ratchet.source.literals.data_values import parse
 from ratchet.source.literals.source_files import is_code
 from ratchet.types.scripts import has_several_words
 from ratchet.wire.deriving.text_owners import plain
@@ -31,6 +32,7 @@ MAX_READ = 65_536
 MAX_COMPARED = 2_000
 """Maximum number of files that are compared with the texts that reached the model."""
 
+FORMS = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 COMPARED = 400
 """Number of characters at the beginning of a file that are searched for in the model calls."""
 
@@ -102,9 +104,9 @@ def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[Own
     )
 
 
-def sent_files(recording: Recording) -> tuple[str, ...]:
+def sent_files(recording: Recording, *, settings: bool = False) -> tuple[str, ...]:
     """The files of the project, neither hidden nor large, whose content reached the model in a text
-    other than the system's.
+    other than the system's; with `settings`, also YAML and TOML of which any value did.
 
     Python tells which files it read; of other programs, all are compared.
     """
@@ -119,7 +121,7 @@ def sent_files(recording: Recording) -> tuple[str, ...]:
         and not any(part.startswith(".") for part in path.split("/"))
         and os.path.isfile(root / path)
         and os.path.getsize(root / path) <= MAX_READ
-        and _content_reached(recording, path)
+        and _content_reached(recording, path, settings)
     )
 
 
@@ -170,7 +172,7 @@ def _stands_in(value: str, text: str) -> bool:
     return re.search(rf"\b{value}\b", text) is not None
 
 
-def _content_reached(recording: Recording, word: str) -> bool:
+def _content_reached(recording: Recording, word: str, settings: bool = False) -> bool:
     """Whether a word names a file of the project whose content reached the model."""
     file = Path(recording.root, word)
     written = {write.path for write in recording.writes}
@@ -185,7 +187,8 @@ def _content_reached(recording: Recording, word: str) -> bool:
     texts = [
         plain(sent.text) for call in recording.calls for sent in call.texts if sent.role != "system"
     ]
-    parts = map(plain, (content[:COMPARED], *_texts_in(content)))
+    form = FORMS.get(file.suffix, "") if settings else ""
+    parts = map(plain, (content[:COMPARED], *_texts_in(content, form)))
     if any(len(part) > MAX_CHANCE_LENGTH and part in text for part in parts for text in texts):
         return True
     lines = [plain(line) for line in content.splitlines() if line.strip()]
@@ -193,10 +196,15 @@ def _content_reached(recording: Recording, word: str) -> bool:
     return len(lines) > 1 and all(any(line in text for text in texts) for line in lines)
 
 
-def _texts_in(content: str) -> list[str]:
-    """The texts in a JSON document that are sentences; any other content itself."""
-    values = (leaf.value for leaf in leaves(decoded(content), ()))
-    return [value for value in values if isinstance(value, str) and has_several_words(value)]
+def _texts_in(content: str, form: str) -> list[str]:
+    """The texts in a JSON document that are sentences, or in one of a form, such as `yaml`; any
+    other content itself."""
+    try:
+        values = leaves(parse(content, form) if form else decoded(content), ())
+    except ValueError:
+        return []
+    texts = (leaf.value for leaf in values)
+    return [text for text in texts if isinstance(text, str) and has_several_words(text)]
 
 
 def as_text(value: Any) -> str:

@@ -75,7 +75,8 @@ def program_template(
                 assert isinstance(index, int)
                 joined = value.prefix if value.prefix.endswith("=") else ""
                 words[index] = f"{joined}{slot}"
-        settings = {"command": " ".join(map(_quoted, words))}
+        quoted = (word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word) for word in words)
+        settings = {"command": " ".join(quoted)}
         if run.stdin is not None or not inputs:  # without a word on it, a task is given as JSON
             settings["stdin"] = _stdin(run.stdin or "", slots)
         if input_file:
@@ -159,11 +160,6 @@ def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
         else line.replace("{", "{{").replace("}", "}}")
         for index, line in enumerate(lines)
     )
-
-
-def _quoted(word: str) -> str:
-    """A word quoted for a command line; placeholders are left as they are."""
-    return word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word)
 
 
 def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:

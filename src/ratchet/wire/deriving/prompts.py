@@ -15,6 +15,7 @@ from ratchet.source.literals.literal import parts_of
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile, byte_span, read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
+from ratchet.types.scripts import has_several_words
 from ratchet.wire.deriving.text_owners import (
     SentSource,
     heads,
@@ -215,9 +216,11 @@ def _inputs(
 ) -> Iterable[SentSource]:
     """The first user message of a conversation with instructions, which is its input.
 
-    Where the task's own input is the instruction, the user's text is none.
+    Where the task's own input is the instruction, or stands in it, the user's text is none.
     """
-    if any(sent.role == "system" and sent.text not in given for sent in sent_texts):
+    system = [sent.text for sent in sent_texts if sent.role == "system" and sent.text not in given]
+    sentences = [value for value in given if has_several_words(value)]
+    if system and not any(value in text for text in system for value in sentences):
         first = next((sent.text for sent in sent_texts if sent.role == "user"), None)
         if first is not None:
             yield from (source for source in owners[first] if source.forms[0] == (first,))

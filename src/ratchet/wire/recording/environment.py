@@ -96,13 +96,14 @@ class RunEnvironment:
         self.hooks: dict[str, str] = settings["hooks"]
         self.providers = {name: relay.address_of(self.bases[name]) for name in _OTHERS}
         """Base URLs for programs in languages without a hook."""
+        paths = self.owner.get("PYTHONPATH", "").split(os.pathsep)
         self.variables = {
             **self.owner,
             **{name: value for name, (value, _) in settings["set"].items()},
             **settings["hooks"],
             # The project's folder stays as it is: only what the agent itself writes is a trace.
             "PYTHONDONTWRITEBYTECODE": self.owner.get("PYTHONDONTWRITEBYTECODE", "1"),
-            **_python_path(self.owner),
+            "PYTHONPATH": os.pathsep.join([str(PYTHON_HOOK), *filter(None, paths)]),
             **_no_proxy(self.owner),
         }
         self.secrets = {
@@ -159,11 +160,6 @@ def _hooks(owner: Mapping[str, str], folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(PYTHON_HOOK),
         **javascript_hook(NODE_HOOK, owner),
     }
-
-
-def _python_path(owner: Mapping[str, str]) -> dict[str, str]:
-    folders = [str(PYTHON_HOOK), *filter(None, owner.get("PYTHONPATH", "").split(os.pathsep))]
-    return {"PYTHONPATH": os.pathsep.join(folders)}
 
 
 def _no_proxy(owner: Mapping[str, str]) -> dict[str, str]:

@@ -134,7 +134,8 @@ def record(
     def clean(text: str) -> str:
         return _OF_HOOK.sub("", without_escapes(str(around.without_secrets(text))))
 
-    calls = _model_calls(exchanges, journals, around)
+    ordered = sorted(filter(_asks_model, exchanges), key=lambda exchange: exchange.request.number)
+    calls = tuple(_model_call(*numbered, journals, around) for numbered in enumerate(ordered))
     stderr = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
     loaded = {event["file"] for event in journals.of("module")} - {""}
     lacking: tuple[Missing, ...] = ()
@@ -212,13 +213,6 @@ def _watch(
 
 def _asks_model(exchange: Exchange) -> bool:
     return asks_model(exchange.request, request_of(exchange))
-
-
-def _model_calls(
-    exchanges: list[Exchange], journals: Journals, around: RunEnvironment
-) -> tuple[WatchedCall, ...]:
-    ordered = sorted(filter(_asks_model, exchanges), key=lambda exchange: exchange.request.number)
-    return tuple(_model_call(*numbered, journals, around) for numbered in enumerate(ordered))
 
 
 def _model_call(
