@@ -304,6 +304,20 @@ def test_a_fixed_request_is_a_prompt_where_the_task_stands_in_the_system_message
     ]
 
 
+def test_the_description_of_a_tools_class_in_a_text_is_no_prompt(tmp_path: Path) -> None:
+    source = (
+        "class Calculator(BaseTool):\n"
+        '    """Calculates."""\n'
+        '    name: str = "calculator"\n'
+        '    description: str = "Useful for sums. The input should be an expression in full."\n'
+        "\n\nclass Desk:\n"
+        '    description: str = "You answer for the desk of the shop, with the tools below."\n'
+    )
+    tools = "- calculator: Useful for sums. The input should be an expression in full."
+    sent = f"You answer for the desk of the shop, with the tools below.\n{tools}"
+    assert prompts(tmp_path, {"main.py": source}, [("system", sent)]) == ["main.py:8"]
+
+
 def test_a_file_whose_values_pass_through_filters_is_one_prompt(tmp_path: Path) -> None:
     rules = (
         "# Instructions of the desk\n\nYou answer for the shop.\n\n"

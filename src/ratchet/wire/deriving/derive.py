@@ -92,9 +92,9 @@ def derive(
         elif entries:
             function = entries[0].label
     is_fixed = not inputs and isinstance(recording.run, CommandRun)
-    own = sent_files(recording) if is_fixed else ()
     # A setting may also be a prompt: only the owner knows which one is the task.
     files = sent_files(recording, settings=True) if is_fixed else ()
+    own = sent_files(recording) if is_fixed else ()
     named = [file for file in files if file in map(os.path.normpath, chosen)]
     input_file = (named or [*own])[0] if named or len(own) == 1 else ""
     own_inputs = inputs if chosen else _for_program(recording, inputs)
@@ -107,6 +107,8 @@ def derive(
         wirings.append(
             msgspec.structs.replace(program, agent=agent, output=recording.stdout.strip())
         )
+    words = (as_text(value.value) for value in values if value.place == "word")
+    read_word = next((word for word in words if word in recording.data_files_read), "")
     texts = [as_text(value.value) for value in inputs]
     prompts, question = sent_prompts(root, paths, recording, [*texts, input_file])
     return Derived(
@@ -117,14 +119,9 @@ def derive(
         written_input="" if inputs or input_file else question,
         input_file=input_file,
         sent_files=() if input_file else files,
-        read_word="" if inputs or input_file else _read_word(recording, values),
+        read_word="" if inputs or input_file else read_word,
         function=function,
     )
-
-
-def _read_word(recording: Recording, values: Iterable[OwnerValue]) -> str:
-    words = (as_text(value.value) for value in values if value.place == "word")
-    return next((word for word in words if word in recording.data_files_read), "")
 
 
 def _for_program(recording: Recording, inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:

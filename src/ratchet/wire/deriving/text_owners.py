@@ -48,6 +48,8 @@ _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
 """The key before a value in a line of a data file."""
 
 _DESCRIPTION = re.compile(r"([\"']description[\"']: ?[\"']|\b[Tt]ool [Dd]escription: ?)\Z")
+_IN_TOOL = re.compile(r"^class \w+\([^)]*Tool\b[^)]*\):(?!.*^[\w@])", re.MULTILINE | re.DOTALL)
+"""The beginning of a Python file whose last statement, which may go on, is a tool's class."""
 
 _BEFORE = 200
 """Characters before a literal, or before its place in a text, that are searched."""
@@ -269,12 +271,15 @@ def _described(text: str, spans: Mapping[SentSource, Sequence[TextRange]]) -> se
         source
         for source, ((begin, _), *_) in spans.items()
         if _DESCRIPTION.search(text, max(0, begin - _BEFORE), begin)
+        or (
+            source.key == "description"
+            and _IN_TOOL.search(source.file.text[: source.literal.span[0]])
+        )
     }
 
 
 def pieces_of(literal: Literal) -> tuple[str, ...]:
-    pieces = (plain(piece) for piece, _ in parts_of(literal.value))
-    return tuple(piece for piece in pieces if piece)
+    return tuple(piece for text, _ in parts_of(literal.value) if (piece := plain(text)))
 
 
 def _is_labels(value: str, most: int) -> bool:
