@@ -149,7 +149,7 @@ def print_verified(
     places = (f"{prompt.path}:{prompt.line}" for prompt in prompts)
     others = [place for place in places if not re.search(rf"{re.escape(place)}(?!\d)", named)]
     if others and named:
-        _say(f"  Sent inside of these or beside them, and left as it is: {', '.join(others)}")
+        _say(f"  Also sent with these, but not changed by ratchet improve: {', '.join(others)}")
     _say("\nNot verified:")
     for sentence in not_verified(recording, findings):
         _say(f"  {sentence}")

@@ -52,6 +52,11 @@ def attributes(redactor: Redactor, **given: Any) -> dict[str, Any]:
 def test_the_address_of_a_denied_host_stays_so_that_it_can_be_allowed() -> None:
     denied = {"ratchet.act.kind": "connect", "ratchet.act.subject": "10.253.155.219"}
     assert attributes(Redactor(), **denied) == denied
+    said = span(message=f"It tried 10.253.155.219:80, for {MAIL} at 10.1.2.3.", attributes=denied)
+    kept = Redactor().span(said).message
+    assert "10.253.155.219:80" in kept
+    assert MAIL not in kept
+    assert "10.1.2.3" not in kept
     other = {"seen": "10.253.155.219", "ratchet.act.subject": f"10.253.155.219 {MAIL}"}
     found = attributes(Redactor(), **other)
     assert not any("10.253" in value or MAIL in value for value in found.values())

@@ -80,6 +80,8 @@ _NAMES_IN_JSON = re.compile(r'"\s*:')
 ACT_SUBJECT = "ratchet.act.subject"
 """What a denied act was aimed at: an address there is a host that the owner may allow."""
 
+_HOST = "{host}"
+
 _SCHEMA = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "description"})
 _EMPTY = re.compile(r"\s*|[*•x.]+|<[^>]*>|\$?\{+[^}]*\}+|none|null|true|false", re.IGNORECASE)
 
@@ -212,7 +214,13 @@ class Redactor:
             events = tuple(map(self._event, span.events))
             if any(new is not old for new, old in zip(events, span.events, strict=True)):
                 changes["events"] = events
-        name, message = self._name(span.name), self._text(span.message)
+        name, message = self._name(span.name), span.message
+        host = span.attributes.get(ACT_SUBJECT)
+        if isinstance(host, str) and _is_address(host):  # the message says how to allow it
+            without_host = message.replace(host, _HOST)
+            message = self._text(without_host).replace(_HOST, host)
+        else:
+            message = self._text(message)
         if name is not span.name:
             changes["name"] = name
         if message is not span.message:
