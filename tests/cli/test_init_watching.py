@@ -495,7 +495,7 @@ def test_a_log_is_no_answer_and_a_file_that_was_not_sent_no_input(
     words = ("--", sys.executable, "count.py", "Where is my pan?")
     done = shop.ratchet("init", "--input", "notes.md", *words)
     assert done.returncode != 0
-    assert "The text of notes.md did not reach the model" in done.stderr
+    assert "notes.md is not the task's input: its text did not reach the model" in done.stderr
     for simulated in ((), ("--simulated",)):
         shop.init(*simulated, *words)
         assert "output" not in shop.settings["agent"]
