@@ -14,6 +14,10 @@ from ratchet.types import SPLITS, Candidate, InputError, Release, Task
 from ratchet.types.wording import counted
 
 
+FEWEST = 5
+"""Val tasks below which all are run by default: a mean of one or two would say nothing."""
+
+
 class SelectedTasks(NamedTuple):
     """Tasks to run."""
 
@@ -30,7 +34,7 @@ def select_tasks(
     skip_bad: bool,
     say: Callable[[str], None],
 ) -> SelectedTasks:
-    """The tasks of a split, or of all splits; of val by default, or of all if val has none.
+    """The tasks of a split, or of all splits; by default of val, or of all if val has very few.
 
     Raises:
         InputError: There is no such split, or it is empty.
@@ -40,7 +44,7 @@ def select_tasks(
     dataset, sentences = project_dataset(project, skip_bad=skip_bad, needs=())
     for sentence in sentences:
         say(sentence)
-    split = split or ("val" if dataset.split("val") else "all")
+    split = split or ("val" if len(dataset.split("val")) >= FEWEST else "all")
     wanted = [name for name in SPLITS if split in (name, "all")]
     tasks = [task for task in dataset.tasks if dataset.splits[task.id] in wanted]
     if not tasks:
