@@ -357,6 +357,7 @@ def test_command_lines_are_split_as_a_shell_does_and_run_by_none() -> None:
         ),
         (b"[info] start\n[\n1,\n2\n]", [1, 2]),
         (b"[1] a source\n[2] another", "[1] a source\n[2] another"),
+        (b"Plan -\rPlan |\rPlan: tea\nDone.\r\nWell.\r", "Plan: tea\nDone.\r\nWell."),
         (b"\x1b[1;32mBot:\x1b[0m Hi\x1b[K \x1b]8;;http://a\x07link\x1b]8;;\x1b\\", "Bot: Hi link"),
     ],
 )

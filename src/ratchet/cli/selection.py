@@ -13,7 +13,6 @@ from ratchet.store import Store
 from ratchet.types import SPLITS, Candidate, InputError, Release, Task
 from ratchet.types.wording import counted
 
-
 FEWEST = 5
 """Val tasks below which all are run by default: a mean of one or two would say nothing."""
 

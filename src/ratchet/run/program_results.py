@@ -31,18 +31,22 @@ CLOCK_NS = 20_000_000
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
-def without_escapes(text: str) -> str:
-    """A text without the sequences that color it in a terminal (ECMA-48)."""
-    return _ESCAPES.sub("", text)
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)(?=[^\n])")
+
+
+def as_shown(text: str) -> str:
+    """A text without the sequences that color it in a terminal (ECMA-48), and of each line that was
+    written over, as by a progress display, only what it became."""
+    return _OVERWRITTEN.sub("", _ESCAPES.sub("", text))
 
 
 def result_of(stdout: bytes) -> object:
     """The result in a program's standard output, or in a service's response.
 
     It is all of it if it is JSON; else a JSON object or list that begins with a line and ends with
-    the text, and what is before it is ignored; else the text, stripped and without escapes.
+    the text, and what is before it is ignored; else the text, stripped, as a terminal shows it.
     """
-    text = without_escapes(stdout.decode("utf-8", "replace")).strip()
+    text = as_shown(stdout.decode("utf-8", "replace")).strip()
     line, tried = len(text), 0
     start = 0
     while tried < MAX_STARTS:

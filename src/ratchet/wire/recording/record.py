@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.shapes import place_of
 from ratchet.run.model_relay import Exchange, ModelRelay
-from ratchet.run.program_results import without_escapes
+from ratchet.run.program_results import as_shown
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.source.dotenv import read_dotenv
@@ -132,7 +132,7 @@ def record(
     )
 
     def clean(text: str) -> str:
-        return _OF_HOOK.sub("", without_escapes(str(around.without_secrets(text))))
+        return _OF_HOOK.sub("", as_shown(str(around.without_secrets(text))))
 
     ordered = sorted(filter(_asks_model, exchanges), key=lambda exchange: exchange.request.number)
     calls = tuple(_model_call(*numbered, journals, around) for numbered in enumerate(ordered))
