@@ -91,7 +91,21 @@ def test_an_answer_in_pieces_of_a_stream_is_found_where_its_events_hold_it(
 ) -> None:
     run = recorded(tmp_path, response="It is late.")
     assert answer_in_events(response, run) == ("delta", "It is late.")
-    assert answer_in_events(response, recorded(tmp_path, response="Bye.")) is None
+    other = answer_in_events(response, recorded(tmp_path, response="Bye."))
+    assert other is not None
+    assert other[0] == ""
+    assert other[1][0]["type"] == "start"
+
+
+def test_an_answer_in_the_last_of_several_whole_steps_of_a_stream_is_found(tmp_path: Path) -> None:
+    response = (
+        'data: {"step": 0, "text": "I look it up.", "tools": ["It is late, says the desk."]}\n\n'
+        'data: {"step": 1, "text": "<p>It is late.</p>", "tools": []}\n\n'
+    )
+    run = recorded(tmp_path, response="It is late.")
+    expected = ("text", "I look it up.<p>It is late.</p>")
+    assert answer_in_events(response, run) == expected
+    assert answer_in_events("It is late.", run) is None
 
 
 def test_an_empty_list_has_no_last_item() -> None:

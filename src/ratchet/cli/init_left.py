@@ -7,6 +7,7 @@ import os
 from pathlib import Path, PurePosixPath
 from tempfile import gettempdir
 
+from ratchet.source.files import SKIPPED
 from ratchet.wire.applying import RunTrace, still_there
 from ratchet.wire.recording.recording import Recording
 
@@ -33,14 +34,19 @@ def created_by(root: Path, recording: Recording) -> tuple[str, ...]:
 
 
 def traces_of(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
-    """What the recorded run left in the project and git does not have."""
+    """What the recorded run left in the project and git does not have, except what it built."""
     traces = [RunTrace("created", path) for path in created_by(root, recording)]
     traces += [
         RunTrace(write.how, write.path)
         for write in recording.writes
-        if write.place == "project" and write.how != "created"
+        if write.place == "project" and write.how != "created" and not _is_built(write.path)
     ]
     return still_there(root, traces)
+
+
+def _is_built(path: str) -> bool:
+    """Whether a file is in a folder of packages or of build output, which can be made again."""
+    return not SKIPPED.isdisjoint(PurePosixPath(path).parts[:-1])
 
 
 def perhaps_caches(recording: Recording) -> tuple[str, ...]:

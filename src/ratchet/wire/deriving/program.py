@@ -17,6 +17,7 @@ from ratchet.types import InputError
 from ratchet.wire.deriving.entry import escaped
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text, body_of, decoded, leaves
 from ratchet.wire.recording.recording import Recording, ServiceRun
+from ratchet.worker.results import joined
 
 _WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"\{input(\.\w+)*\}")
@@ -64,7 +65,8 @@ def program_template(
             settings["serve"] = shlex.join(run.serve)
         output = decoded(recording.response)
         if isinstance(output, str) and (streamed := answer_in_events(output, recording)):
-            settings["output"], output = streamed
+            path, output = streamed
+            settings |= {"output": path} if path else {}
         elif (answer := answer_in(output, recording)) is not None:
             settings["output"], output = answer
     else:
@@ -177,21 +179,22 @@ def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
     return None
 
 
-def answer_in_events(response: str, recording: Recording) -> tuple[str, str] | None:
-    """The path at which a stream's events hold the model's last text, and that text."""
-    streamed = re.search(r"^data:", response, re.MULTILINE) is not None
+def answer_in_events(response: str, recording: Recording) -> tuple[str, Any] | None:
+    """The path in a stream's events at which the model's last text is, and the texts there; if it
+    is nowhere, an empty path and all data; None without events."""
+    events = events_of(response.encode(), streamed=bool(re.search(r"^data:", response, re.M)))
     texts: dict[str, str] = {}
-    for event in events_of(response.encode(), streamed=streamed):
+    for event in events:
         for leaf in leaves(decoded(event.decode()), ()):
             if leaf.path and isinstance(leaf.value, str):
                 path = ".".join(map(str, leaf.path))
                 texts[path] = texts.get(path, "") + leaf.value
-    for call in reversed(recording.calls):
-        reply = call.response.strip()
-        for path, text in texts.items():
-            if reply and text.strip() == reply:
-                return path, text
-    return None
+    replies = [reply for call in reversed(recording.calls) if (reply := call.response.strip())]
+    for reply in replies:
+        if holding := [path for path, text in texts.items() if reply in text]:
+            path = min(holding, key=lambda path: len(texts[path]))
+            return path, texts[path]
+    return ("", joined([decoded(event.decode()) for event in events])) if events else None
 
 
 def _keys(value: Any, place: Sequence[str | int]) -> Iterator[str]:
