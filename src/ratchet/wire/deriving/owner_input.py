@@ -90,8 +90,8 @@ def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerVa
     if not arrived:
         looked_up = [value for value in values if _is_looked_up(recording, value)]
         arrived = looked_up if len(looked_up) == 1 else []
-    if any(_is_all_of_stdin(value) for value in arrived):
-        arrived = [value for value in arrived if value.place != "stdin" or _is_all_of_stdin(value)]
+    if any(value.place == "stdin" and not value.path for value in arrived):  # all of it
+        arrived = [value for value in arrived if value.place != "stdin" or not value.path]
     return tuple(arrived)
 
 
@@ -132,10 +132,6 @@ def _is_looked_up(recording: Recording, value: OwnerValue) -> bool:
         return False
     frames = [frame for call in recording.calls for frame in call.stack]
     return any(as_text(got.value) == text for frame in frames for got in frame.arguments)
-
-
-def _is_all_of_stdin(value: OwnerValue) -> bool:
-    return value.place == "stdin" and not value.path
 
 
 def _reached(recording: Recording, value: OwnerValue) -> bool:
