@@ -670,6 +670,32 @@ def test_a_program_that_ends_with_its_input_hears_how_to_keep_it_open(
     assert done.returncode == 0, done.stderr
 
 
+def test_a_chat_that_goes_on_after_its_input_hears_how_to_end_it(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    main = """
+        import threading
+        from support.agent import ask
+        while True:
+            try:
+                line = input("You: ")
+            except EOFError as error:
+                print("Error:", error, flush=True)
+                threading.Event().wait(0.1)
+                continue
+            if line == "exit":
+                break
+            print(ask("You answer for the shop.", line))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "main.py": main})
+    words = ("init", "--yes", "--timeout", "4", "--stdin")
+    program = ("--", sys.executable, "main.py")
+    ended = shop.ratchet(*words, "Where is my pan?", *program)
+    assert ended.returncode == 3
+    assert "give the line that ends it too, such as exit: --stdin" in ended.stderr
+    assert shop.ratchet(*words, "Where is my pan?\nexit", *program).returncode == 0
+
+
 def test_a_variable_that_a_node_program_loads_itself_is_not_missing(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

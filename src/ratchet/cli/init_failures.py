@@ -119,6 +119,12 @@ def _after_failure(recording: Recording) -> str:
         )
     if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED:
         return "The service wants another method: give --method POST, or a body with --data."
+    has_lines = isinstance(recording.run, CommandRun) and recording.run.stdin is not None
+    if recording.timed_out and has_lines and recording.calls:
+        return (
+            "If it goes on after its last line, give the line that ends it too, such as exit: "
+            "--stdin $'Where is my order?\\nexit'"
+        )
     if recording.simulated and recording.calls:
         if recording.timed_out:
             return (
