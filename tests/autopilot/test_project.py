@@ -521,3 +521,17 @@ def test_auto_trains_weights_that_are_a_folder_or_where_it_is_told_to(
     improve = improve if improve.startswith("[") else f"[improve]\n{improve}"
     (tmp_path / "ratchet.toml").write_text(f"[agent]\n{agent}\n\n{improve}\n")
     assert Project.find(tmp_path).trains_weights is trains
+
+
+def test_an_agent_that_may_reach_more_is_another_agent(tmp_path: Path) -> None:
+    """Its rollouts of before, in which a tool was denied, say nothing about it."""
+    (tmp_path / "agent.sh").write_text("echo hi\n")
+
+    def version(settings: str) -> str:
+        (tmp_path / "ratchet.toml").write_text(settings)
+        return Project.find(tmp_path).load_agent().source_version()
+
+    command = '[agent]\ncommand = "sh agent.sh {input}"\n'
+    hosts = f'{command}[agent.allow]\nhosts = ["api.tavily.com:443"]\n'
+    nothing = f"{command}[agent.allow]\nhosts = []\n"
+    assert version(command) == version(nothing) != version(hosts)

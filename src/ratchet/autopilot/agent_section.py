@@ -22,7 +22,7 @@ from ratchet.autopilot.sections import (
     Several,
     Url,
 )
-from ratchet.types import ConfigError
+from ratchet.types import ConfigError, content_hash
 
 if TYPE_CHECKING:
     from ratchet.run.handover import Handover
@@ -60,6 +60,12 @@ class AgentAllowSection(Section):
     programs: Several[Annotated[str, Field(min_length=1)]] = ()
     folders: Several[Annotated[str, Field(min_length=1)]] = ()
     absent: Several[Annotated[str, Field(min_length=1)]] = ()
+
+    @property
+    def version(self) -> str:
+        """Part of a rollout's identity; empty if nothing is allowed."""
+        allowed = self.model_dump()
+        return content_hash(allowed) if any(allowed.values()) else ""
 
 
 class AgentModelSection(Section):

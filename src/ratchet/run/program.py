@@ -50,6 +50,8 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Files in them that are not the agent's source, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for any other model."""
+    allowed: str = ""
+    """Version of what rollouts may do beyond their own process; empty for nothing."""
     handover: Handover = Handover()
     """How it is given a task, and where its answer is found."""
     serve: tuple[str, ...] = ()
@@ -92,11 +94,12 @@ class ProgramAgent:
         """Hash the files below the agent's folders, except those that git ignores.
 
         Part of a rollout's identity: an edited agent is another agent, and so is one that is given
-        its tasks in another way. Files with secrets, Ratchet's own, and the task file do not count.
+        its tasks in another way, or may reach more. Files with secrets, Ratchet's own, and the task
+        file do not count.
         """
         root = Path(self.spec.root).resolve()
         besides = {(root / name).resolve() for name in self.spec.besides}
-        digest = hashlib.sha256(self.spec.model.encode())
+        digest = hashlib.sha256(f"{self.spec.model}{self.spec.allowed}".encode())
         digest.update(msgspec.json.encode((self.spec.handover, self.spec.serve, self.spec.restart)))
         for file in source_files(root, self.spec.path):
             if file in besides or in_secret_place(file.relative_to(root)):

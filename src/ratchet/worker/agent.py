@@ -42,6 +42,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Folders prepended to `sys.path`, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for any other model."""
+    allowed: str = ""
+    """Version of what rollouts may do beyond their own process; empty for nothing."""
     python: str = ""
     """Path of the interpreter that runs it; empty for the tool's own."""
     variables: dict[str, str] = {}
@@ -233,7 +235,7 @@ class Agent:
         """Hash the source files of the entry's package and of every module loaded from the root.
 
         Part of a rollout's identity: an edited agent is another agent, and so is one with another
-        local model.
+        local model, or one that may reach more.
         """
         return self._version(_loaded_files())
 
@@ -252,7 +254,7 @@ class Agent:
         top = sys.modules.get(module.__name__.partition(".")[0])
         for folder in getattr(top, "__path__", []):
             files.update(Path(folder).resolve().rglob("*.py"))
-        digest = hashlib.sha256(self.spec.model.encode())
+        digest = hashlib.sha256(f"{self.spec.model}{self.spec.allowed}".encode())
         if self.spec.arguments is not None or self.spec.construct:
             digest.update(msgspec.json.encode((self.spec.arguments, self.spec.construct)))
         for file in sorted(f for f in files if _is_inside(f, root)):
