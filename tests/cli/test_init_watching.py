@@ -1078,6 +1078,7 @@ def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
     assert "variables that are not set: SERVICE_KEY." in " ".join(unset.stderr.split())
 
 
+@pytest.mark.parametrize("instructed", [True, False])
 @pytest.mark.parametrize(
     "answering",
     [
@@ -1088,7 +1089,7 @@ def test_a_service_gets_the_key_that_it_wants_and_no_file_does(
     ids=["in one text", "in messages", "answers"],
 )
 def test_a_service_that_keeps_what_was_said_is_started_anew_for_each_rollout(
-    tmp_path: Path, upstream: StubUpstream, answering: str
+    tmp_path: Path, upstream: StubUpstream, answering: str, instructed: bool
 ) -> None:
     service = f"""
         import json, os, sys, urllib.request
@@ -1098,7 +1099,7 @@ def test_a_service_that_keeps_what_was_said_is_started_anew_for_each_rollout(
 
         def chat(messages):
             system = {{"role": "system", "content": "You answer for the shop and nobody else."}}
-            sent = {{"model": "m", "messages": [system, *messages]}}
+            sent = {{"model": "m", "messages": [system, *messages] if {instructed} else messages}}
             body = json.dumps(sent).encode()
             url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
             headers = {{"content-type": "application/json"}}
@@ -1124,14 +1125,14 @@ def test_a_service_that_keeps_what_was_said_is_started_anew_for_each_rollout(
     serve = f"{shlex.quote(sys.executable)} serve.py {port}"
     words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/chat")
     said = shop.init(*words, "--data", '{"question": "Where is my pan?"}')
-    assert all(finding["holds"] for finding in said["findings"])
+    assert not [f for f in said["findings"] if not f["holds"] and f["name"] != "changed prompt"]
     assert shop.settings["agent"]["restart"] is True
     tasks = shop.root / "tasks.jsonl"
     tasks.write_text("".join(f'{{"id": "{n}", "input": "Where is my cup?"}}\n' for n in range(3)))
     before = len(upstream.seen)
     done = shop.ratchet("eval", "--split", "all", "--json")
     assert done.returncode == 0, done.stderr
-    sent = [json.loads(seen.body)["messages"][1:] for seen in upstream.seen[before:]]
+    sent = [json.loads(seen.body)["messages"][instructed:] for seen in upstream.seen[before:]]
     assert len(sent) % 3 == 0
     assert all(texts == [{"role": "user", "content": "Where is my cup?"}] for texts in sent)
 

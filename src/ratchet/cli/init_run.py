@@ -351,7 +351,9 @@ def _first_that_works(
         if verification.works:
             is_better = not verification.differences and verification.holds("answer")
             return kept if kept and not is_better else attempt
-        denied |= dict.fromkeys(entries_needed(verification.denied, recording))
+        needed = entries_needed(verification.denied, recording)
+        all_denied = [act.allow for act in verification.denied if act.allow]
+        denied |= dict.fromkeys(needed or all_denied)
         tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(wirings) > 1:

@@ -405,10 +405,9 @@ def _foreign_protocols(recording: Recording) -> str:
 
 
 def entries_needed(denied: Iterable[DeniedAct], recording: Recording) -> list[str]:
-    """Entries of [agent.allow] for what the recorded run did too; if it did none of it, for all."""
-    entries = [act.allow for act in denied if act.allow]
+    """Entries of [agent.allow] for what was denied although the recorded run did it."""
     contacted = {f"{contact.host}:{contact.port}" for contact in recording.contacts}
-    return [entry for entry in entries if entry in contacted] or entries
+    return [act.allow for act in denied if act.allow in contacted]
 
 
 def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFinding:

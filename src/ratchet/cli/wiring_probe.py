@@ -99,7 +99,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     own: ProbeRollout | None = None
     """The rollout with the agent's own prompts."""
     changed: ProbeRollout | None = None
-    """The rollout with changed prompts; None if there are none."""
+    """The second rollout, with changed prompts if there are any; None if it was not run."""
     names: tuple[str, ...] = ()
     """Indexes of the changed prompts, from 0."""
     learned: tuple[str, ...] = ()
@@ -159,9 +159,10 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
             },
             algorithm="probe",
         )
+        # What a process keeps from run to run shows in the second, whatever its prompts.
         second = None
-        if changed.id != own.id:
-            second = await rollout(changed)
+        if changed.id != own.id or project.config.agent.command is None:
+            second = await rollout(changed, number=int(changed.id == first.rollout.candidate_id))
     return ProbeAnswer(
         own=first.shown,
         changed=second.shown if second else None,
@@ -184,12 +185,14 @@ async def _rollout(
     queue: str,
     task_input: Any,
     candidate: Candidate,
+    *,
+    number: int = 0,
 ) -> _Ended:
     store.candidates.put(candidate, time.time())
     rollout = Rollout.of(
         Task("recorded", task_input),
         candidate.id,
-        scope=[queue],
+        scope=[queue, number],
         seed_parts=[0],
         queue=queue,
         purpose="check",
