@@ -59,15 +59,11 @@ def perhaps_caches(recording: Recording) -> tuple[str, ...]:
 
 
 def written_outside(recording: Recording) -> tuple[str, ...]:
-    """What the recorded run left in home and temporary folders, as innermost files or folders.
-
-    A log is left out: nothing is read from it.
-    """
+    """What the recorded run left in home and temporary folders, as innermost files or folders."""
     groups: dict[str, list[str]] = {}
     for written in recording.writes:
         depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
-        is_log = written.path.endswith(".log")
-        if depth and not is_log and os.path.exists(os.path.expanduser(written.path)):
+        if depth and os.path.exists(os.path.expanduser(written.path)):
             first = "/".join(PurePosixPath(written.path).parts[:depth])
             groups.setdefault(first, []).append(written.path)
     return tuple(os.path.commonpath(paths) for paths in groups.values())
