@@ -167,7 +167,11 @@ def constant_values(derived: Derived, wiring: Wiring) -> str:
     varies = as_text(wiring.task_input)
     texts = [as_text(value.value) for value in derived.inputs]
     in_json = {text: json.dumps(text, ensure_ascii=False)[1:-1] for text in texts}
-    constant = [text for text in texts if text not in varies and in_json[text] not in varies]
+    constant = [
+        text
+        for text in texts
+        if text not in varies and in_json[text] not in varies and text in str(wiring.agent)
+    ]
     if not constant:
         return ""
     named = " ".join(f"--input {shlex.quote(text)}" for text in texts)
