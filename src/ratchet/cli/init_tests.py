@@ -32,6 +32,9 @@ _COUNT = re.compile(r"\d+ \w*(?:pass|fail|error|test)", re.I)
 NO_TEST = "no test ran"
 _NONE_RAN = re.compile(r"^(?:Ran 0 tests|no tests ran|collected 0 items)", re.I)
 _RUNNER = re.compile(r"(uv|poetry|pdm) run ")
+_FAILURE = re.compile(r"\b(?:failed|failures?|errors?)\b|^(?:FAILED|ERROR)\b|No module named")
+"""A line that says what failed, which warnings may follow."""
+
 _TIME = re.compile(
     r"(?:\bin )?\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+"
 )
@@ -170,7 +173,8 @@ def _run(
             f" {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
-    last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
+    telling = [line for line in lines if ended.code and _FAILURE.search(line)] or lines
+    last_line = _TIME.sub(" ", telling[-1]).strip()[:200] if lines else "no output"
     last_line = NO_TEST if any(map(_NONE_RAN.search, lines)) else last_line
     if ended.code == NO_COMMAND:
         raise _NotRun(f"The tests cannot be run here: {last_line}")
