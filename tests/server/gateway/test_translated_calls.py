@@ -161,7 +161,7 @@ def test_without_a_key_of_its_own_the_upstream_is_not_called(
     open_site: Callable[..., Site], claude: Anthropic, upstream: StubUpstream
 ) -> None:
     site = open_site(claude_upstream(upstream))
-    with pytest.raises(openai.AuthenticationError, match="Set CLAUDE_KEY in the environment"):
+    with pytest.raises(openai.AuthenticationError, match="Set CLAUDE_KEY where Ratchet is started"):
         ask(openai_client(site))
     assert upstream.seen == []
 
