@@ -10,9 +10,8 @@ from ratchet.prove import Guardrail
 from ratchet.types import ConfigError
 
 LATENCY_FLOOR_S = 0.1
-"""Delays below this seem instantaneous (Miller 1968; Nielsen 1993). A process, a
-sandbox or a busy machine may add as much to a fast agent.
-"""
+"""Delays below this seem instantaneous (Miller 1968; Nielsen 1993). A process, a sandbox
+or a busy machine may add as much to a fast agent."""
 
 UNITS = {"latency": "s", "cost": "USD", "errors": ""}
 

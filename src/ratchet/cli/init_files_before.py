@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.ship.repository import Repository
@@ -49,8 +50,7 @@ class FilesBefore:
             self._repository = repository
         except ShipError:
             pass
-        self._remembered = _contents(self._root, tracked)
-        self._modes = {path: (self._root / path).stat().st_mode for path in self._remembered}
+        self._remembered = _remembered(self._root, tracked)
 
     def stash(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Put back the tracked files that the run changed, so that rollouts begin as it began.
@@ -83,7 +83,8 @@ class FilesBefore:
     def is_as_before(self, path: str) -> bool:
         """Whether a remembered file has the content that it had before the run."""
         before = self._remembered.get(path)
-        return before is not None and _content(self._root / path) == before
+        now = _file_at(self._root / path)
+        return before is not None and now is not None and now.content == before.content
 
     def restore(self, writes: Iterable[FileWrite]) -> tuple[str, ...]:
         """Put back remembered files that the run changed; what it wrote is moved to `WRITTEN`.
@@ -109,16 +110,24 @@ class FilesBefore:
             if file.exists():
                 write_file(kept, file.read_bytes())
             if path in restored:
-                write_file(file, self._remembered[path])
-                file.chmod(self._modes[path])
+                before = self._remembered[path]
+                write_file(file, before.content)
+                file.chmod(before.mode)
             else:
                 file.unlink(missing_ok=True)
         return restored
 
 
-def _contents(root: Path, tracked: set[str]) -> dict[str, bytes]:
+class _File(NamedTuple):
+    """A file's content and mode."""
+
+    content: bytes
+    mode: int
+
+
+def _remembered(root: Path, tracked: set[str]) -> dict[str, _File]:
     """The untracked files of a project that can be remembered; the last changed ones first."""
-    contents: dict[str, bytes] = {}
+    files: dict[str, _File] = {}
     total = 0
     state = str(root / STATE_NAME) + os.sep
     listed = listing(root)
@@ -126,15 +135,15 @@ def _contents(root: Path, tracked: set[str]) -> dict[str, bytes]:
         relative = Path(path).relative_to(root).as_posix()
         if relative in tracked or path.startswith(state) or os.path.islink(path):
             continue
-        if total + listed[path][0] <= _MAX_BYTES and (content := _content(Path(path))) is not None:
-            contents[relative] = content
-            total += len(content)
-    return contents
+        if total + listed[path][0] <= _MAX_BYTES and (file := _file_at(Path(path))) is not None:
+            files[relative] = file
+            total += len(file.content)
+    return files
 
 
-def _content(file: Path) -> bytes | None:
-    """The bytes of a regular file; None if it cannot be read."""
+def _file_at(path: Path) -> _File | None:
+    """A regular file; None if it cannot be read."""
     try:
-        return file.read_bytes() if file.is_file() else None
+        return _File(path.read_bytes(), path.stat().st_mode) if path.is_file() else None
     except OSError:
         return None

@@ -208,9 +208,8 @@ class CommandExecutor:
                 relay.lead_to(None)
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
         outcome = with_denials(self._outcome(claim, clock, ended, tool, output_file), ended.denied)
-        shim = shim_of(words[0], variables.get("PATH"))
-        failed = outcome.status != "succeeded"
-        if failed and shim and any(act.kind == "program" for act in ended.denied):
+        denied = outcome.status != "succeeded" and any(a.kind == "program" for a in ended.denied)
+        if denied and (shim := shim_of(words[0], variables.get("PATH"))):
             said = (
                 f"{outcome.error} {words[0]} is the script {shim}, which starts an interpreter from"
                 " elsewhere. Activate the agent's environment, and run this again."

@@ -31,13 +31,15 @@ CLOCK_NS = 20_000_000
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)(?=[^\n])")
-
-
 def as_shown(text: str) -> str:
     """A text without the sequences that color it in a terminal (ECMA-48), and of each line that was
     written over, as by a progress display, only what it became."""
-    return _OVERWRITTEN.sub("", _ESCAPES.sub("", text))
+    return "\n".join(map(_last_version, _ESCAPES.sub("", text).split("\n")))
+
+
+def _last_version(line: str) -> str:
+    written = line.rstrip("\r")
+    return written.rpartition("\r")[2] + line[len(written) :]
 
 
 def result_of(stdout: bytes) -> object:

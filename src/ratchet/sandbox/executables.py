@@ -60,10 +60,7 @@ def shim_of(program: str, path: str | None) -> str:
         path: The PATH.
     """
     file = shutil.which(program, path=path) if _PYTHON.fullmatch(program) else None
-    if file is None:
-        return ""
-    with open(file, "rb") as opened:
-        return file if _SHEBANG.match(opened.read(4096)) else ""
+    return file if file is not None and _needs(file)[0] else ""
 
 
 def portable_name(file: str, root: str | None) -> str:
